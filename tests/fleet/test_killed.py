@@ -57,8 +57,11 @@ class FleetProgram:
         self._env = {**os.environ, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k"}
         self.lines: list[str] = []
 
-    def run(self, kill_after: int | None = None) -> int:
-        """`kill_after`: kill the whole group when so many tasks have ended in this run."""
+    def run(
+        self, kill_after: int | None = None, watch: Callable[[subprocess.Popen[str], int], None] | None = None
+    ) -> int:
+        """`kill_after`: kill the whole group when so many tasks have ended in this run. `watch` is called with the
+        process and their number, after each."""
         command = [sys.executable, str(PROGRAM), *self._arguments]
         process = subprocess.Popen(
             command, cwd=self._folder, env=self._env, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -69,6 +72,8 @@ class FleetProgram:
             for line in process.stdout:
                 self.lines.append(line.strip())
                 ended += line.startswith("t")
+                if watch is not None:
+                    watch(process, ended)
                 if ended == kill_after:
                     os.killpg(process.pid, signal.SIGKILL)
                     break
@@ -91,9 +96,9 @@ class FleetProgram:
         return sum([read_spending(file).spent for _, file in find_stored_sessions(self._folder / "out")])
 
 
-def check_money(program: FleetProgram, server: LiveServer) -> None:
-    charged = round(server.cost_usd * NANOS_PER_USD)
-    assert program.settled == sum([result.cost for result in program.results])
+def check_money(program: FleetProgram, server: LiveServer, *, all_done: bool = True) -> None:
+    charged, in_results = round(server.cost_usd * NANOS_PER_USD), sum([result.cost for result in program.results])
+    assert program.settled == in_results if all_done else program.settled >= in_results
     assert program.settled <= charged <= program.settled + program.unknown
 
 
@@ -136,3 +141,52 @@ def test_fifty_tasks_and_three_kills(model_server: LiveServer, tmp_path: Path, p
 @pytest.mark.timeout(1_200)
 def test_a_thousand_tasks_and_three_kills(model_server: LiveServer, tmp_path: Path) -> None:
     kill_often(model_server, tmp_path, int(os.environ.get("FLEET_TASKS", "1000")), 5, 1)
+
+
+def children(pid: int) -> list[int]:
+    """Of all its threads: one of them starts the workers."""
+    found = [file.read_text().split() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    return sorted([int(child) for each in found for child in each])
+
+
+@pytest.mark.long
+def test_a_killed_worker_s_tasks_and_money_go_to_the_others(model_server: LiveServer, tmp_path: Path) -> None:
+    model_server.rule(reply_in_turns(4, "Read"))
+    program = FleetProgram(model_server, tmp_path, 60, 3, 10)
+    killed: list[int] = []
+
+    def kill_worker(process: subprocess.Popen[str], ended: int) -> None:
+        if ended in (5, 20, 35):
+            killed.append(children(process.pid)[0])
+            os.kill(killed[-1], signal.SIGKILL)
+
+    assert program.run(watch=kill_worker) == 0
+    assert len(set(killed)) == 3
+    assert Counter(result.id for result in program.results) == Counter([f"t{n}" for n in range(60)])
+    assert not [result for result in program.results if result.is_error]
+    check_money(program, model_server)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_dollar_over_500_tasks_in_four_processes(model_server: LiveServer, tmp_path: Path) -> None:
+    model_server.rule(reply_in_turns(5, "Read"))
+    program = FleetProgram(model_server, tmp_path, 500, 4, 1)
+    most = 0.0
+
+    def look(process: subprocess.Popen[str], ended: int) -> None:
+        nonlocal most
+        most = max(most, model_server.cost_usd)
+        if ended == 40:
+            os.kill(children(process.pid)[0], signal.SIGKILL)
+
+    assert program.run(watch=look) == 0
+    assert program.lines[-1] == "stopped: budget_usd"
+    assert most <= model_server.cost_usd <= 1
+    # What the killed worker did not spend was spent by the others: no more than a call of each is left over.
+    assert program.settled + program.unknown > 0.95 * NANOS_PER_USD
+    check_money(program, model_server, all_done=False)
+    richer = FleetProgram(model_server, tmp_path, 500, 4, 5)
+    assert richer.run() == 0
+    assert Counter(result.id for result in richer.results) == Counter([f"t{n}" for n in range(500)])
+    check_money(richer, model_server)

@@ -164,13 +164,13 @@ def test_a_call_gets_what_other_workers_hold_and_do_not_use() -> None:
     book.open("a")
     book.open("b")
     book.ask("a", 10)
-    assert book.answers() == [LeaseAnswer("a", 50)]
+    assert book.answers() == [LeaseAnswer("a", 50, beyond=50)]
     book.ask("b", 80)
     assert book.answers() == [LeaseAnswer("a", recall=True)]
     assert book.answers() == []  # once
     book.report("a", 5)
     book.give_back("a", 35)  # a call of 10 is still on its way, and 50 were never leased
-    assert book.answers() == [LeaseAnswer("b", 80)]
+    assert book.answers() == [LeaseAnswer("b", 80, beyond=15)]
     book.close("a", 7, unknown=3)
     book.ask("b", 20)
     assert book.answers() == [LeaseAnswer("b", 10, denied=True)]
@@ -182,7 +182,7 @@ def test_a_worker_is_denied_when_no_other_holds_any_money() -> None:
     book.open("a")
     book.open("b")
     book.ask("a", 10)
-    assert book.answers() == [LeaseAnswer("a", 10)]
+    assert book.answers() == [LeaseAnswer("a", 10, beyond=0)]
     book.report("a", 2)
     book.ask("b", 20)
     assert book.answers() == [LeaseAnswer("a", recall=True)]

@@ -38,6 +38,11 @@ if TYPE_CHECKING:  # defining a protocol takes as long as defining ten functions
     class Lender(Protocol):
         """Where the root of a tree gets more money from: another process has the rest of it."""
 
+        @property
+        def beyond(self) -> int:
+            """What it may still lend."""
+            ...
+
         async def borrow(self, wanted: int) -> bool:
             """Try to raise the limit of the ledger until `wanted` can be reserved. False: it was not raised."""
             ...
@@ -76,7 +81,12 @@ class Ledger:
 
     @property
     def funds(self) -> int | None:
-        return funds(self._lineage())
+        """What a call can reserve. A part of it may have to be borrowed first."""
+        lender = self._top.lender
+        if lender is None:
+            return funds(self._lineage())
+        *own, root = self._lineage()
+        return funds((*own, replace(root, limit=(root.limit or 0) + lender.beyond)))
 
     def reserve(self, amount: int, *, spare: bool = False) -> bool:
         """Reserve `amount` here and in all parents. False: an account in the lineage cannot afford it. `spare`: no
@@ -96,8 +106,6 @@ class Ledger:
         while (left := self.funds) is not None:
             held = top._held  # noqa: SLF001  # our own kind
             enough = wanted is not None and left >= wanted
-            if not enough and wanted is not None and await top._borrow(wanted):  # noqa: SLF001  # our own kind
-                continue
             if (enough or not held or left >= held) and top._claimed in (None, self):  # noqa: SLF001  # our own kind
                 top._claimed = self  # noqa: SLF001
                 break

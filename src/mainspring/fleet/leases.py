@@ -38,6 +38,7 @@ class LeaseAnswer(Bundle):
     amount: int = 0
     recall: bool = False
     denied: bool = False  # there is no more
+    beyond: int = 0  # of the budget: what it may get later, if others do not need it
 
 
 class LeaseRequest(Bundle):
@@ -105,19 +106,23 @@ class LeaseBook:
                     made += [LeaseAnswer(one, recall=True) for one in others]
                 break  # until they return something
             elif free > 0:
-                made.append(replace(self._lease(first.worker, free), denied=True))
+                made.append(replace(self._lease(first.worker, free), denied=True, beyond=0))
             else:
                 self._denied.add(first.worker)
                 made.append(LeaseAnswer(first.worker, denied=True))
             del self._waiting[0]
         if self._denied and self.free > 0 and not self._waiting:
-            made += [LeaseAnswer(worker) for worker in sorted(self._denied)]  # there is more: it may ask again
+            made += [self._lease(worker, 0) for worker in sorted(self._denied)]  # it may ask again
             self._denied.clear()
         return made
 
     def _lease(self, worker: str, amount: int) -> LeaseAnswer:
         self.leases[worker] += amount
-        return LeaseAnswer(worker, amount)
+        return LeaseAnswer(worker, amount, beyond=self.beyond(worker))
+
+    def beyond(self, worker: str) -> int:
+        """All that is neither spent nor leased to this worker: others may return what they hold."""
+        return self.limit - self.spent - self.unknown - self.leases[worker]
 
 
 class Lease(Value):

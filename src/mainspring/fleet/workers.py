@@ -50,7 +50,7 @@ class WorkerSetup(Bundle):
     limits: FleetLimits
     folder: str
     share: float
-    limited: bool  # there is a budget
+    budget: int | None  # what may be spent, in nano-dollars
 
 
 class WorkerMessage(Bundle, omit_defaults=True):
@@ -64,6 +64,8 @@ class WorkerMessage(Bundle, omit_defaults=True):
     cost: int = 0
     amount: int = 0
     spent: int = 0
+    denied: bool = False
+    beyond: int = 0
     share: float = 0
     model: str = ""
     seconds: float = 0
@@ -223,10 +225,11 @@ class WorkerPool:
             process = await asyncio.to_thread(start_worker, command, fds)
         worker = self._workers[name] = Worker(name, process, await MessageLine.open(ours))
         worker.share = 1 / self._processes
-        limited = self._book is not None
-        setup = WorkerSetup(name, self._options, self._limits, str(self._folder), worker.share, limited)
+        budget = None
         if self._book is not None:
             self._book.open(name)
+            budget = self._book.beyond(name)
+        setup = WorkerSetup(name, self._options, self._limits, str(self._folder), worker.share, budget)
         worker.line.send(WorkerMessage("setup", setup=setup))
         reading = asyncio.ensure_future(self._read(worker))
         self._reading.add(reading)
@@ -273,7 +276,8 @@ class WorkerPool:
             self._ledger.note(*leases)
         for answer in answers:
             kind = "recall" if answer.recall else "lease"
-            self._workers[answer.worker].line.send(WorkerMessage(kind, amount=answer.amount, spent=int(answer.denied)))
+            message = WorkerMessage(kind, amount=answer.amount, denied=answer.denied, beyond=answer.beyond)
+            self._workers[answer.worker].line.send(message)
 
     def _share_rates(self) -> None:
         """Each worker gets a share of the rate limits, by the tasks that it runs. Those that get less first."""
@@ -323,32 +327,34 @@ def start_worker(command: tuple[str, ...], fds: tuple[int, ...]) -> subprocess.P
 class LeasedLedger(Ledger):
     """The money of a worker: what was leased to it. It borrows more when a call needs it."""
 
-    def __init__(self, send: Callable[[WorkerMessage], object]) -> None:
+    def __init__(self, send: Callable[[WorkerMessage], object], beyond: int) -> None:
         super().__init__(0)
         self.lender = self
+        self.beyond = beyond  # as the coordinator last said
         self._send = send
         self._answer: asyncio.Future[None] | None = None
         self._denied = self._recalled = False
         self._told: int = 0  # what was spent, as last reported
 
     async def borrow(self, wanted: int) -> bool:
-        left = self.account.left or 0
-        if left >= wanted:
-            return True
-        if self._denied:
-            return False
-        if self._answer is None:
-            self._answer = asyncio.get_running_loop().create_future()
-            self._send(WorkerMessage("ask", amount=wanted - left, spent=self.account.spent))
-        changed = asyncio.ensure_future(self._change())
-        try:
-            await asyncio.wait((self._answer, changed), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            changed.cancel()
-        return (self.account.left or 0) > left
+        """Waits for the coordinator's answer, or for calls of this worker to release what they did not need."""
+        before = self.account.left or 0
+        while (left := self.account.left or 0) <= before and left < wanted:
+            if self._denied:
+                return False
+            if self._answer is None:
+                self._answer = asyncio.get_running_loop().create_future()
+                self._send(WorkerMessage("ask", amount=wanted - left, spent=self.account.spent))
+            changed = asyncio.ensure_future(self._change())
+            try:
+                await asyncio.wait((self._answer, changed), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                changed.cancel()
+        return True
 
-    def lend(self, amount: int, *, denied: bool) -> None:
+    def lend(self, amount: int, beyond: int, *, denied: bool) -> None:
         """The coordinator's answer, or its notice that there is money again."""
+        self.beyond = beyond
         answer, self._answer = self._answer, None
         self._denied, self._recalled = denied, False
         if answer is not None and not answer.done():
@@ -366,8 +372,6 @@ class LeasedLedger(Ledger):
             self._return_idle()
 
     def _return_idle(self) -> None:
-        if self._claimed is not None:
-            return  # a call is about to be reserved
         left, limit = max(0, self.account.left or 0), self.account.limit or 0
         if left or self.account.spent != self._told:
             self._told = self.account.spent
@@ -378,7 +382,7 @@ class LeasedLedger(Ledger):
 class WorkerProcess:
     def __init__(self, line: MessageLine, setup: WorkerSetup) -> None:
         self._line = line
-        self._ledger: Ledger = LeasedLedger(line.send) if setup.limited else Ledger()
+        self._ledger: Ledger = Ledger() if setup.budget is None else LeasedLedger(line.send, setup.budget)
 
         def paused(model: str, seconds: float) -> None:
             line.send(WorkerMessage("pause", model=model, seconds=seconds))
@@ -394,7 +398,7 @@ class WorkerProcess:
             case "clean" if message.task is not None:
                 self._start(self._runner.clean_up(message.task))
             case "lease" if isinstance(self._ledger, LeasedLedger):
-                self._ledger.lend(message.amount, denied=bool(message.spent))
+                self._ledger.lend(message.amount, message.beyond, denied=message.denied)
             case "recall" if isinstance(self._ledger, LeasedLedger):
                 self._ledger.recall()
             case "share":
