@@ -24,13 +24,14 @@ from msgspec.structs import replace
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.shared_state import Ledger
+from mainspring.fleet.checks import SECONDS
 from mainspring.fleet.leases import Lease, LeaseBook, LeaseReturned, LedgerFile, read_spending
 from mainspring.fleet.results import TaskResult
 from mainspring.fleet.runner import (
+    AgentFactory,
     TaskRunner,
     Unfinished,
     find_stored_sessions,
-    make_agent,
     make_failure,
     make_session_id,
 )
@@ -42,11 +43,19 @@ MOST_DEATHS = 3  # of workers while they ran a task, before the task counts as f
 LEAST_SHIFT = 0.05  # of the rate limits; smaller changes of a worker's share are not worth a message
 
 
+class WorkerTerms(Bundle):
+    """How tasks run, in all workers."""
+
+    factory: AgentFactory
+    isolate: bool = False
+    check_seconds: float = SECONDS
+
+
 class WorkerSetup(Bundle):
     """What a worker is started with."""
 
     name: str
-    options: Mapping[str, Any]
+    terms: WorkerTerms
     limits: FleetLimits
     folder: str
     share: float
@@ -126,7 +135,7 @@ class WorkerPool:
     def __init__(  # noqa: PLR0913  # what it is made of
         self,
         processes: int,
-        options: Mapping[str, Any],
+        terms: WorkerTerms,
         limits: FleetLimits,
         folder: Path,
         ledger: LedgerFile,
@@ -139,16 +148,17 @@ class WorkerPool:
         """`spent`: by earlier runs; `before`: by each of their unfinished sessions. `inherited`: a descriptor that is
         open as long as any worker lives. Raises `UsageError` if the options are not JSON."""
         try:
-            json.dumps(dict(options))
+            json.dumps(terms.factory.argument)
         except TypeError as error:
             raise UsageError(f"a fleet with several processes needs options that are JSON: {error}") from None
-        self._processes, self._options, self._limits = processes, options, limits
+        self._processes, self._terms, self._limits = processes, terms, limits
         self._folder, self._ledger = folder, ledger
         self._book = LeaseBook(budget, spent, slices=2 * processes) if budget is not None else None
         self._spent = spent  # without a budget, where there is no book
         self._before, self._inherited = dict(before), inherited
         self._workers: dict[str, Worker] = {}
         self._reading: set[asyncio.Task[None]] = set()
+        self._ran: dict[str, str] = {}  # by task: the worker that still has its workspace
         self._number = 0
         self._starting = asyncio.Lock()
         self._closing = self._draining = False
@@ -177,10 +187,10 @@ class WorkerPool:
         return await running.ended
 
     async def clean_up(self, task: FleetTask) -> None:
-        """The worker that ran it removes its workspace."""
-        for worker in self._workers.values():
+        """The worker that ran it removes its workspace. If that died, the next run does (`FleetRun.results`)."""
+        worker = self._workers.get(self._ran.pop(task.id, ""))
+        if worker is not None:
             worker.line.send(WorkerMessage("clean", task=task))
-            return
 
     def drain(self) -> None:
         self._draining = True
@@ -229,7 +239,7 @@ class WorkerPool:
         if self._book is not None:
             self._book.open(name)
             budget = self._book.beyond(name)
-        setup = WorkerSetup(name, self._options, self._limits, str(self._folder), worker.share, budget)
+        setup = WorkerSetup(name, self._terms, self._limits, str(self._folder), worker.share, budget)
         worker.line.send(WorkerMessage("setup", setup=setup))
         reading = asyncio.ensure_future(self._read(worker))
         self._reading.add(reading)
@@ -260,6 +270,8 @@ class WorkerPool:
     def _end_task(self, worker: Worker, message: WorkerMessage) -> None:
         assert message.task is not None
         running = worker.running.pop(message.task.id)
+        if message.result is not None:
+            self._ran[message.task.id] = worker.name
         cost = message.result.cost if message.result is not None else message.cost
         worker.spent += cost - running.spent_before
         if self._book is None:
@@ -388,7 +400,14 @@ class WorkerProcess:
             line.send(WorkerMessage("pause", model=model, seconds=seconds))
 
         self._scheduler = ModelScheduler(setup.limits, share=setup.share, on_pause=paused)
-        self._runner = TaskRunner(make_agent(setup.options), self._scheduler, self._ledger, Path(setup.folder))
+        self._runner = TaskRunner(
+            setup.terms.factory.make(),
+            self._scheduler,
+            self._ledger,
+            Path(setup.folder),
+            isolate=setup.terms.isolate,
+            check_seconds=setup.terms.check_seconds,
+        )
         self._running: set[asyncio.Task[None]] = set()
 
     def take(self, message: WorkerMessage) -> None:
