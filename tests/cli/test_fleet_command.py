@@ -148,6 +148,17 @@ def test_mistakes_of_a_tasks_file(serve: Serve, line: str, words: str) -> None:
     assert not stage.requests
 
 
+def test_several_processes(serve: Serve) -> None:
+    stage = serve(choose=writes("new.txt", "hello"))
+    write_tasks(
+        stage, *[{"id": str(number), "prompt": f"task {number}", "check": "test -s new.txt"} for number in range(4)]
+    )
+    flags = ("--processes", "2", "--append-system-prompt", "Be brief.", "--max-budget-usd", "20", *ALLOWED)
+    assert fleet(stage, *flags)[0] == 0
+    assert {name: one["check_code"] for name, one in results(stage).items()} == dict.fromkeys("0123", 0)
+    assert all("Be brief." in str(request.body["system"]) for request in stage.requests)
+
+
 def test_what_cannot_start_is_a_failed_task(serve: Serve, tmp_path: Path) -> None:
     stage = serve()
     empty = tmp_path / "empty"
@@ -201,7 +212,8 @@ def test_a_repository_elsewhere_is_fetched_once(serve: Serve, repository: Path) 
 
 
 @pytest.mark.long
-def test_a_killed_fleet_continues_in_the_same_workspaces(serve: Serve, repository: Path) -> None:
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_killed_fleet_continues_in_the_same_workspaces(serve: Serve, repository: Path, processes: str) -> None:
     """Each task writes a line in each of four turns. The command is killed in the middle, twice."""
 
     def choose(request: ReceivedRequest) -> Reply:
@@ -215,12 +227,13 @@ def test_a_killed_fleet_continues_in_the_same_workspaces(serve: Serve, repositor
     write_tasks(
         stage, *[{"id": str(number), "prompt": f"count {number}", "repo": str(repository)} for number in range(4)]
     )
+    flags = ("--max-concurrent", "4", "--processes", processes, *ALLOWED)
     for most in (6, 12):
-        running = stage.start("fleet", "run", "tasks.jsonl", "--out", "out", "--max-concurrent", "4", *ALLOWED)
+        running = stage.start("fleet", "run", "tasks.jsonl", "--out", "out", *flags)
         stage.until(lambda most=most: len(stage.requests) >= most)
         running.kill()
         running.communicate()
-    assert fleet(stage, *ALLOWED)[0] == 0
+    assert fleet(stage, *flags)[0] == 0
     found = results(stage)
     assert len((stage.folder / "out/results.jsonl").read_text().splitlines()) == len(found) == 4
     for one in found.values():

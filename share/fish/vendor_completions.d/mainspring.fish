@@ -167,6 +167,7 @@ complete -c mainspring -n '__fish_seen_subcommand_from fleet' -l help -s h -d 's
 complete -c mainspring -n '__fish_seen_subcommand_from fleet; and __fish_seen_subcommand_from run' -l help -s h -d 'show this help message and exit'
 complete -c mainspring -n '__fish_seen_subcommand_from fleet; and __fish_seen_subcommand_from run' -l out -x -d 'where results, sessions and diffs are stored'
 complete -c mainspring -n '__fish_seen_subcommand_from fleet; and __fish_seen_subcommand_from run' -l max-concurrent -x -d 'sessions at a time (default: 20)'
+complete -c mainspring -n '__fish_seen_subcommand_from fleet; and __fish_seen_subcommand_from run' -l processes -x -d 'processes that share the sessions (default: 1)'
 complete -c mainspring -n '__fish_seen_subcommand_from fleet; and __fish_seen_subcommand_from run' -l max-budget-usd -x -d 'limit for all tasks together'
 complete -c mainspring -n '__fish_seen_subcommand_from fleet; and __fish_seen_subcommand_from run' -l requests-per-minute -x -d 'requests per minute and model'
 complete -c mainspring -n '__fish_seen_subcommand_from fleet; and __fish_seen_subcommand_from run' -l tokens-per-minute -x -d 'new tokens per minute and model'

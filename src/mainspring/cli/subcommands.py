@@ -225,6 +225,9 @@ def add_fleet(parser: Parser) -> None:
         "--max-concurrent", metavar="N", type=parse_count, default=20, help="sessions at a time (default: 20)"
     )
     run.add_argument(
+        "--processes", metavar="N", type=parse_count, default=1, help="processes that share the sessions (default: 1)"
+    )
+    run.add_argument(
         "--max-budget-usd", metavar="USD", dest="fleet_budget", type=parse_amount, help="limit for all tasks together"
     )
     for name, what in (("requests", "requests"), ("tokens", "new tokens")):

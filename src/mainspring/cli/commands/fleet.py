@@ -16,10 +16,12 @@ import time
 from collections import Counter
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from mainspring.agent.options import StartError
+from mainspring.cli.flags import Arguments
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.errors import MainspringError
 from mainspring.core.value import Bundle
@@ -35,6 +37,7 @@ from mainspring.fleet.report import (
     outcome_of,
 )
 from mainspring.fleet.results import RESULTS, TaskResult, parse_results
+from mainspring.fleet.runner import AgentFactory
 from mainspring.fleet.scheduler import FleetLimits
 from mainspring.fleet.tasks import FleetTask, load_tasks
 from mainspring.text import plural, truncate
@@ -100,6 +103,8 @@ def run(args: Namespace) -> int:
         out=args.out,
         isolate=True,
         check_seconds=args.check_timeout,
+        processes=args.processes,
+        factory=AgentFactory(f"{__name__}:make_agent", getattr(args, "values", {})),
     )
     try:
         return asyncio.run(FleetCommand(made, tasks, Path(args.out), retry_failed=args.retry_failed).run())
@@ -107,6 +112,12 @@ def run(args: Namespace) -> int:
         raise StartError(f"cannot write to '{args.out}': {error.strerror}") from None
     except MainspringError as error:
         raise StartError(str(error)) from None
+
+
+def make_agent(values: dict[str, Any]) -> CommandAgent:
+    """In a worker process. `values`: of the flags, through JSON."""
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return CommandAgent(Arguments(values=given).session)
 
 
 class FleetCommand:
