@@ -7,7 +7,7 @@ READY := .venv/ready
 NATIVE := src/mainspring/tools/_newlines.abi3.so
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo programs test ci-long coverage decided check style pyright mypy imports wording peers peers-agents fix docs fuzz crash soak bench bench-speed local mutate lock clean site site-serve
+.PHONY: .venv demo programs test ci-long coverage decided check style pyright mypy imports wording peers peers-agents fix docs fuzz crash soak bench bench-peers bench-parts local mutate lock clean site site-serve
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -61,7 +61,7 @@ coverage: $(READY)
 peers: $(READY)
 	@$(BIN)/python scripts/peers.py
 
-# The agent libraries that docs/compare.md compares ours with, and those of bench/agent_peers.py (265 MB).
+# The agent libraries that docs/compare.md compares ours with, and those of `make bench-peers` (265 MB).
 peers-agents: $(READY)
 	@$(BIN)/python scripts/peers.py agents
 
@@ -135,11 +135,19 @@ soak: $(READY)
 	@$(BIN)/python scripts/soak.py
 	@$(BIN)/python bench/tools_bash.py --flood
 
-# Instructions of a turn, flatness, and the sandbox, in one table (two minutes; BEFORE=folder adds another checkout).
-bench-speed: $(READY)
-	@$(BIN)/python bench/speed.py $(if $(BEFORE),--before $(BEFORE))
+# Speed in one table, written into bench/README.md: beside the commit before, the floor and the aims (ten minutes).
+# BEFORE is a commit or a folder with a checkout; `make bench BEFORE=` leaves it out.
+BEFORE ?= HEAD~1
 
 bench: $(READY)
+	@$(BIN)/python bench/speed.py --write $(if $(BEFORE),--before $(BEFORE))
+
+# The same jobs of Claude Code and of the agent libraries, side by side.
+bench-peers: $(READY) peers-agents
+	@$(BIN)/python bench/agent_peers.py --write
+
+# Each part by itself, with its targets.
+bench-parts: $(READY)
 	@$(BIN)/python bench/core.py
 	@$(BIN)/python bench/engine.py
 	@$(BIN)/python bench/wire.py
@@ -150,7 +158,6 @@ bench: $(READY)
 	@$(BIN)/python bench/cost.py
 	@$(BIN)/python bench/sandbox.py
 	@$(BIN)/python bench/openai.py
-	@$(BIN)/python bench/sdk.py
 	@$(BIN)/python bench/terminal.py
 
 # Our providers and our command against llama.cpp's server, with a small model on one thread (about a minute).

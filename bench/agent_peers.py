@@ -1,99 +1,96 @@
-"""An agent of ours beside those of four peers: the first answer of a fresh process, and a turn of a long run.
+"""The jobs of bench/speed.py, of our programs and of their peers side by side: Claude Code and its SDK, anthropic's
+tool runner, pydantic-ai, openai-agents, agno.
 
-    make peers-agents                     # installs the peers, once
-    .venv/bin/python bench/agent_peers.py
+    make bench-peers                        # installs the peers, and writes the table into bench/README.md
+    .venv/bin/python bench/agent_peers.py --only first
 
-Every library asks one model on loopback (`agent_server.py`), runs the same function as a tool, and is timed in a
-process of its own (`agent_worker.py`); they alternate within one run. All run as their documentation shows. Ours
-streams, stores the session and keeps a ledger, the peers do none of these by default; `persist=False` is the fairest
-row. Times are minima of the wall clock.
+Every program asks one model on loopback (`agent_server.py`), calls the same tool, and runs in a process of its own;
+they alternate within one run. All run as their documentation shows. Ours streams, stores the session and keeps a
+ledger, most peers do none of these by default. A figure is the best of some rounds, of the wall clock unless the unit
+says CPU, which is that of one process: that of Claude Code's SDK leaves out Claude Code itself.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from time import perf_counter
+
+import claude_agent_sdk
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from peers import AGENT_PEERS
 
-from bench.agent_worker import LIBRARIES
-from bench.figures import Figure, show
+from bench.speed import README, ROOT, ours_of, write_number
+from bench.speed_jobs import JOBS, Bench, Job, Program, best, describe_machine, git, measure_job, write_section
 
-HERE = Path(__file__).resolve().parent
-ROUNDS = 3
-TURNS = 20
-OURS = "mainspring"
-OURS_AT_MOST = 1.0  # of the quickest peer that is an agent library
-QUERY_AT_MOST = 1.1  # of `mainspring.sdk`, a turn
+BUNDLED = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+FEW = 4  # sessions of Claude Code at once: each is a process of 200 MB
+ROUNDS = 3  # at most: a peer's second turn takes as long as a run of ours
 
 
-def time_worker(library: str, settings: dict[str, str], *given: str) -> tuple[float, str]:
-    python = sys.executable if library.startswith(OURS) else str(AGENT_PEERS.python)
-    command, began = [python, "-P", str(HERE / "agent_worker.py"), library, *given], perf_counter()
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False, timeout=120)
-    if done.returncode != 0:
-        raise SystemExit(f"{library}: {done.stderr[-2_000:]}")
-    return 1_000 * (perf_counter() - began), done.stdout.strip()
-
-
-def measure(settings: dict[str, str]) -> tuple[dict[str, float], dict[str, float]]:
-    """The first answer and a turn of each library, in milliseconds."""
-    first, turn = dict.fromkeys(LIBRARIES, float("inf")), dict.fromkeys(LIBRARIES, float("inf"))
-    for _ in range(ROUNDS):
-        for library in LIBRARIES:
-            took, said = time_worker(library, settings)
-            assert said == "Done.", said
-            first[library] = min(first[library], took)
-            run = float(time_worker(library, settings, str(TURNS), "3")[1])
-            turn[library] = min(turn[library], run / (TURNS + 1))
-    return first, turn
-
-
-def list_figures(first: dict[str, float], turn: dict[str, float]) -> list[Figure]:
-    peers = [library for library in LIBRARIES if not library.startswith(OURS)]
-    found: list[Figure] = []
-    for name, times in (("first answer", first), ("a turn", turn)):
-        found += [Figure(f"{name}: {library}", time, "ms") for library, time in times.items()]
-        found += [Figure(f"{name}: {library} / ours", times[library] / times[OURS], "x") for library in peers]
-    agents = [library for library in peers if library != "anthropic's tool runner"]
-    quickest = {"first answer": min([first[one] for one in agents]), "a turn": min([turn[one] for one in agents])}
+def list_programs() -> list[Program]:
+    python = str(AGENT_PEERS.python)
+    code = (str(BUNDLED),) if BUNDLED.exists() else ()
+    sdk = "claude-agent-sdk" if code else ""
     return [
-        *found,
-        Figure(
-            "first answer: ours / the quickest agent library", first[OURS] / quickest["first answer"], "x", OURS_AT_MOST
-        ),
-        Figure("a turn: ours / the quickest agent library", turn[OURS] / quickest["a turn"], "x", OURS_AT_MOST),
-        Figure("a turn: ours / mainspring.sdk", turn[OURS] / turn["mainspring.sdk"], "x", QUERY_AT_MOST),
+        ours_of(ROOT, "ours"),
+        Program("Claude Code", command=code, sdk=sdk, partial="claude-agent-sdk, partial" if code else "", at_once=FEW),
+        *[
+            Program(name, python, run=name, sdk=name)
+            for name in ("anthropic's tool runner", "pydantic-ai", "openai-agents", "agno")
+        ],
+        Program("bare client", run="bare"),
     ]
 
 
-def main() -> bool:
+SHORT = {
+    "anthropic's tool runner": "runner",
+    "bare client": "bare",
+    "openai-agents": "openai",
+    "pydantic-ai": "pydantic",
+}
+
+
+def format_row(job: Job, times: dict[str, list[float]], programs: list[Program]) -> str:
+    figures = [write_number(best(job, times[one.name]) if one.name in times else None) for one in programs]
+    return f"{job.name:<46} {job.pace:>7} {' '.join([f'{one:>11}' for one in figures])} {job.unit}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="words of the rows to measure")
+    parser.add_argument("--write", action="store_true", help="write the table into bench/README.md")
+    given = parser.parse_args()
     if not AGENT_PEERS.is_made():
         raise SystemExit("needs '.venv-agents' with the pinned libraries: make peers-agents")
-    with (
-        TemporaryDirectory() as home,
-        subprocess.Popen([sys.executable, str(HERE / "agent_server.py")], stdout=subprocess.PIPE, text=True) as server,
-    ):
-        assert server.stdout is not None
-        url = f"http://127.0.0.1:{server.stdout.readline().strip()}"
-        keys = {
-            "ANTHROPIC_API_KEY": "k",
-            "ANTHROPIC_BASE_URL": url,
-            "OPENAI_API_KEY": "k",
-            "OPENAI_BASE_URL": f"{url}/v1",
-        }
-        quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "AGNO_TELEMETRY": "false", "MAINSPRING_HOME": home}
-        try:
-            return show(list_figures(*measure({**os.environ, **keys, **quiet})))
-        finally:
-            server.terminate()
+    if not BUNDLED.exists():
+        print("claude_agent_sdk has no bundled Claude Code here: its column is empty", file=sys.stderr)
+    jobs = [job for job in JOBS if not given.only or any(word in job.name for word in given.only.split(","))]
+    programs, began, machine = list_programs(), datetime.now(UTC), describe_machine()
+    head = f"{'job':<46} {'server':>7} {' '.join([f'{SHORT.get(one.name, one.name):>11}' for one in programs])} unit"
+    rows = [head]
+    print(head, flush=True)
+    with Bench() as bench:
+        for job in jobs:
+            few = job._replace(rounds=min(job.rounds, ROUNDS))
+            rows.append(format_row(job, measure_job(bench, programs, few), programs))
+            print(rows[-1], flush=True)
+    version = BUNDLED.with_suffix(".version")
+    code = version.read_text(encoding="utf-8").strip() if version.exists() else "none"
+    load = describe_machine().rpartition(", ")[2]
+    about = f"{began:%Y-%m-%d}, {machine} (before), {load} (after); commit {git('rev-parse', '--short', 'HEAD')}. "
+    about += f"claude-agent-sdk {claude_agent_sdk.__version__} with Claude Code {code}; "
+    about += f"{', '.join(AGENT_PEERS.pinned[:-4])}."
+    print(about)
+    if given.write:
+        table = "\n".join(rows)
+        write_section(README, "bench-peers", f"{about}\n\n```\n{table}\n```\n")
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main() else 1)
+    os.environ.pop("ANTHROPIC_BASE_URL", None)
+    main()

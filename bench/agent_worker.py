@@ -1,19 +1,25 @@
-"""One agent library in a process of its own, for bench/agent_peers.py: `agent_worker.py LIBRARY [TURNS REPEATS]`.
+"""One agent library in a process of its own, for bench/speed.py and bench/agent_peers.py:
 
-It needs no package of ours unless the library is ours, so that the peers' environment can run it. Without more
-arguments it prints one answer and ends; else it prints the best time of a run, in milliseconds.
+    agent_worker.py LIBRARY first                the first answer of a fresh process
+    agent_worker.py LIBRARY turns REPEATS        milliseconds of a run, each time but the first
+    agent_worker.py LIBRARY sessions COUNT       so many runs at once: seconds, and of the processor
+    agent_worker.py LIBRARY token COUNT          processor microseconds of a streamed token
+
+The address of the model, in the environment, says how many turns a run has (`agent_server.py`). It needs no package of
+ours unless the library is ours, so that the peers' environment can run it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
-MODEL = "claude-haiku-4-5"
-MOST = 1_000  # turns
+MODEL = os.environ.get("BENCH_MODEL", "claude-sonnet-5")
+MOST = 10_000  # turns
 
 
 def add(a: int, b: int) -> int:
@@ -35,13 +41,36 @@ def make_mainspring(**given: Any) -> Ask:
     return ask
 
 
-def make_mainspring_sdk() -> Ask:
+def make_open_run() -> Ask:
+    from mainspring import open_run
+
+    async def ask(prompt: str) -> str:
+        async with open_run(prompt, model=MODEL, tools=[add], max_turns=MOST) as run:
+            async for _ in run:
+                pass
+        assert run.result is not None
+        return run.result.text
+
+    return ask
+
+
+def make_bare() -> Ask:
+    sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120  # pathlib would be measured, too
+    from wire_bare import run
+
+    async def ask(prompt: str) -> str:
+        return await run(os.environ["ANTHROPIC_BASE_URL"], prompt, {"add": add})
+
+    return ask
+
+
+def make_mainspring_sdk(**more: Any) -> Ask:
     from mainspring.sdk import Options, ResultMessage, query, tool
 
     own = tool(add)
 
     async def ask(prompt: str) -> Any:
-        options = Options(model=MODEL, tools=[own], allowed_tools=["add"], setting_sources=[])
+        options = Options(model=MODEL, tools=[own], allowed_tools=["add"], setting_sources=[], max_turns=MOST, **more)
         text: Any = None
         async for message in query(prompt=prompt, options=options):
             text = message.result if isinstance(message, ResultMessage) else text
@@ -74,8 +103,6 @@ def make_openai_agents() -> Ask:
 
 
 def make_agno() -> Ask:
-    import os
-
     from agno.agent import Agent  # type: ignore[import-not-found]
     from agno.models.anthropic import Claude  # type: ignore[import-not-found]
 
@@ -84,6 +111,26 @@ def make_agno() -> Ask:
 
     async def ask(prompt: str) -> Any:
         return (await agent.arun(prompt)).content
+
+    return ask
+
+
+def make_claude_agent_sdk(**more: Any) -> Ask:
+    from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_server, query, tool
+
+    @tool("add", "Add two numbers.", {"a": int, "b": int})
+    async def own(given: dict[str, int]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}]}
+
+    server = create_sdk_mcp_server("bench", tools=[own])
+
+    async def ask(prompt: str) -> Any:
+        allowed: Any = {"mcp_servers": {"bench": server}, "allowed_tools": ["mcp__bench__add"], "setting_sources": []}
+        options = ClaudeAgentOptions(model=MODEL, max_turns=MOST, **allowed, **more)
+        text: Any = None
+        async for message in query(prompt=prompt, options=options):
+            text = message.result if isinstance(message, ResultMessage) else text
+        return text
 
     return ask
 
@@ -107,9 +154,14 @@ def make_anthropic() -> Ask:
 
 
 LIBRARIES: dict[str, Callable[[], Ask]] = {
+    "bare": make_bare,
+    "mainspring.open_run": make_open_run,
+    "mainspring.sdk": make_mainspring_sdk,
+    "mainspring.sdk, partial": lambda: make_mainspring_sdk(include_partial_messages=True),
     "mainspring": make_mainspring,
     "mainspring, persist=False": lambda: make_mainspring(persist=False),
-    "mainspring.sdk": make_mainspring_sdk,
+    "claude-agent-sdk": make_claude_agent_sdk,
+    "claude-agent-sdk, partial": lambda: make_claude_agent_sdk(include_partial_messages=True),
     "anthropic's tool runner": make_anthropic,
     "pydantic-ai": make_pydantic_ai,
     "openai-agents": make_openai_agents,
@@ -117,25 +169,38 @@ LIBRARIES: dict[str, Callable[[], Ask]] = {
 }
 
 
-async def time_runs(ask: Ask, turns: int, repeats: int) -> float:
-    best = float("inf")
+async def time_runs(ask: Ask, repeats: int) -> list[float]:
+    times: list[float] = []
     for number in range(repeats + 1):
         began = perf_counter()
-        assert await ask(f"turns={turns}.") == "Done."
-        best = min(best, perf_counter() - began) if number else best  # the first run connects and imports
-    return 1_000 * best
+        assert await ask("Go.") == "Done."
+        times += [1_000 * (perf_counter() - began)] if number else []  # the first run connects and imports
+    return times
 
 
-def main(library: str, turns: str = "", repeats: str = "") -> None:
+async def time_sessions(ask: Ask, count: int) -> list[float]:
+    await ask("Go.")
+    began, spent = perf_counter(), process_time()
+    assert await asyncio.gather(*[ask("Go.") for _ in range(count)]) == ["Done."] * count
+    return [perf_counter() - began, process_time() - spent]
+
+
+async def time_tokens(ask: Ask, count: int) -> list[float]:
+    await ask("Go.")
+    spent = process_time()
+    assert str(await ask("Go.")).endswith(f"word{count - 1}")
+    return [1e6 * (process_time() - spent) / count]
+
+
+def main(library: str, job: str, number: str = "1") -> None:
     ask = LIBRARIES[library]()
-    if turns:
-        print(asyncio.run(time_runs(ask, int(turns), int(repeats))))
-    else:
 
-        async def once() -> None:
-            print(await ask("turns=0."))
+    async def once(ask: Ask, _: int) -> list[float]:
+        assert await ask("Go.") == "Done."
+        return []
 
-        asyncio.run(once())
+    jobs = {"first": once, "turns": time_runs, "sessions": time_sessions, "token": time_tokens}
+    print(asyncio.run(jobs[job](ask, int(number))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the core costs, compared with its targets. Run it with `make bench`; it fails when a target is missed.
+"""What the core costs, compared with its targets. Run it with `make bench-parts`; it fails when a target is missed.
 
 Times are minima over repeats: other work on the machine can only add to a time. A target that must hold on any machine
 is a ratio of two figures of the same run, measured alternately. `bench/README.md` explains the table.

@@ -1,161 +1,195 @@
-"""What a turn, a start and a sandboxed command cost, beside an earlier commit: one table, in some five minutes.
+"""Speed in one table: what a start, a turn, a session, a token and a command cost, beside the floor, the aim and the
+commit before.
 
-    .venv/bin/python bench/speed.py                      # this checkout
-    .venv/bin/python bench/speed.py --before ../main     # and another one, with its own '.venv'
+    make bench                       # this checkout beside the commit before; writes the table into bench/README.md
+    make bench BEFORE=v0.1.0         # beside another commit, or a folder with a checkout
+    .venv/bin/python bench/speed.py --only Bash,token
 
-Instructions are counted by valgrind, so they hardly depend on what else the machine does; both checkouts are counted in
-turn. Times are ratios of things that alternate in one run. `bench/README.md` explains the rows.
+Every figure is the best of some rounds, in which our programs, those of the commit before and the floor alternate; the
+spread is that of the median over the best. The floor is a bare client (`wire_bare.py`), or the same without a sandbox.
+Instructions are counted by valgrind, so they hardly depend on what else the machine does.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 
-from bench.sandbox import Kind, once
-from mainspring.sandbox.sandbox import Sandbox, SandboxLayout, probe_sandbox
-
-ROOT = Path(__file__).parents[1]
-SHORT, LONG = 20, 1_000  # turns before the ones that are counted
-WARMING = "budget"  # the first play of a process also pays for what Python does to code that it meets often
-TURNS = {  # million instructions: the names of plays in tests/wire/turns.py, and the aims
-    "a turn of the engine, one tool": ("adaptive", 1.7),
-    "a turn of sdk.query": ("sdk", 4.0),
-    "a turn of 'mainspring -p', all frames": ("command", None),
-}
-FLAT = {
-    "engine": "adaptive",
-    "budgeted thinking": "budget, thinking",
-    "two sessions on one provider": "two sessions",
-    "SDK": "sdk",
-}
-MOST_GROWTH = 1.5  # of a turn, from a short history to a long one
-COMMANDS = 60  # of each kind
-
-COUNT = """
-import asyncio, json, sys, tempfile
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 from wire.counting import counted
-names, sizes = json.loads(sys.argv[2]), tuple(json.loads(sys.argv[3]))
-with tempfile.TemporaryDirectory() as folder:
-    print(json.dumps(asyncio.run(counted(names, sizes, Path(folder)))))
-"""
-NO_NUMBER = float("nan")
+
+from bench.speed_jobs import JOBS, Bench, Job, Program, best, describe_machine, git, measure_job, spread, write_section
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "bench" / "README.md"
+TURN, SHORT, LONG = 20, 50, 2_000  # turns before the ones that are counted
+WARMING = "budget"  # the first play of a process also pays for what Python does to code that it meets often
+TURNS = {"turn of open_run, one tool": ("adaptive", 1.7), "turn of sdk.query, one tool": ("sdk", 4.0)}
+FLAT = {  # names of plays in tests/wire/turns.py
+    "SDK": "sdk",
+    "command": "command",
+    "two sessions on one provider": "two sessions",
+    "adaptive thinking": "adaptive, thinking",
+    "budgeted thinking": "budget, thinking",
+    "no thinking": "no thinking",
+    "chat completions": "chat",
+    "responses": "responses",
+}
+MOST_GROWTH = 1.5
+OURS, BEFORE, FLOOR, PLAIN = "ours", "before", "floor", "no sandbox"
 
 
 class Row(NamedTuple):
     name: str
-    ours: float
-    before: float
-    floor: float  # the same job without us
-    aim: float | None
+    pace: str
     unit: str
+    ours: float
+    noise: float | None = None  # see `spread`
+    before: float | None = None
+    floor: float | None = None
+    aim: float | None = None
+    least: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        if self.aim is None:
+            return None
+        return self.ours >= self.aim if self.least else self.ours <= self.aim
 
 
-def counts(root: Path, names: list[str], sizes: tuple[int, ...]) -> dict[str, list[int]]:
-    """By play: instructions of a turn behind each history. A checkout that does not know a play has no figures."""
-    python = root / ".venv/bin/python"
-    command = [str(python), "-c", COUNT, str(root / "tests"), json.dumps([WARMING, *names]), json.dumps(sizes)]
-    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        if root == ROOT:
-            sys.exit(f"the turns could not be counted:\n{ended.stderr[-2_000:]}")
-        print(f"'{root}' could not be counted: {ended.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-        return {name: [0] * len(sizes) for name in names}
-    found: dict[str, list[int]] = json.loads(ended.stdout)
-    return found
+# --- instructions ---------------------------------------------------------------------------------------------------
 
 
-def turn_rows(before: Path | None) -> list[Row]:
+def count_turns(names: list[str], sizes: tuple[int, ...], root: Path) -> dict[str, list[int]]:
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(counted([WARMING, *names], sizes, Path(folder), root))
+
+
+def instruction_rows(before: Path | None) -> Iterator[Row]:
     plays = [play for play, _ in TURNS.values()]
-    found = [counts(root, plays, (SHORT,)) if root is not None else {} for root in (ROOT, before)]
-    return [
-        Row(name, found[0][play][0] / 1e6, million(found[1], play), NO_NUMBER, aim, "M instr")
-        for name, (play, aim) in TURNS.items()
-    ]
+    found = [count_turns(plays, (TURN,), root) for root in (ROOT, before) if root is not None]
+    for name, (play, aim) in TURNS.items():
+        ours, *others = [counts[play][0] / 1e6 for counts in found]
+        yield Row(name, "instant", "M instr", ours, None, others[0] if others else None, None, aim)
 
 
-def million(found: dict[str, list[int]], play: str) -> float:
-    return found[play][0] / 1e6 if found.get(play, [0])[0] else NO_NUMBER
+def growth_rows(before: Path | None) -> Iterator[Row]:
+    found = [count_turns(list(FLAT.values()), (SHORT, LONG), root) for root in (ROOT, before) if root is not None]
+    for name, play in FLAT.items():
+        ours, *others = [counts[play][1] / counts[play][0] for counts in found]
+        title = f"turn {LONG:,} over turn {SHORT}: {name}"
+        yield Row(title, "instant", "x instr", ours, None, others[0] if others else None, 1.0, MOST_GROWTH)
 
 
-def flat_rows() -> list[Row]:
-    found = counts(ROOT, list(FLAT.values()), (SHORT, LONG))
-    return [
-        Row(
-            f"turn {LONG:,} over {SHORT}: {name}",
-            found[play][1] / found[play][0],
-            NO_NUMBER,
-            1.0,
-            MOST_GROWTH,
-            "x",
-        )
-        for name, play in FLAT.items()
-    ]
+# --- times ----------------------------------------------------------------------------------------------------------
 
 
-async def sandbox_rows() -> list[Row]:
-    """From the decision to the end of a command, over the same without a sandbox: the least, and the median."""
-    home = next((folder for folder in ("/srv", str(Path.home())) if os.access(folder, os.W_OK)), str(ROOT))
-    base = Path(tempfile.mkdtemp(prefix="mainspring-bench-", dir=home))
-    try:
-        for name in ("work", "temp", "state"):
-            (base / name).mkdir()
-        answer = probe_sandbox(str(base / "state"))
-        if answer.program is None:
-            print(f"no sandbox to measure: {answer.reason}", file=sys.stderr)
-            return []
-        box = Sandbox(answer.program, SandboxLayout((str(base / "work"),), str(base / "temp"), str(base / "state")))
-        kinds = {
-            "plain": Kind(None),
-            "fresh": Kind(box.around),
-            "waiting": Kind(box.around, around_waiting=box.around_waiting),
-        }
-        times: dict[str, list[float]] = {name: [] for name in kinds}
-        for _ in range(COMMANDS):
-            for name, kind in kinds.items():
-                times[name].append(await once(kind, base / "work"))
-        box.close()
-    finally:
-        shutil.rmtree(base)
-    plain = times["plain"]
-    return [
-        Row(f"{said} over no sandbox, {how}", over(times[name]) - over(plain), NO_NUMBER, over(plain), aim, "ms")
-        for said, name, aim in (("a fresh sandbox", "fresh", None), ("a sandbox that waited", "waiting", 1.0))
-        for how, over in (("least", min), ("median", median))
-    ]
+def job_row(job: Job, times: dict[str, list[float]]) -> Row:
+    ours = best(job, times[OURS])
+    known = {name: best(job, found) for name, found in times.items()}
+    floor = known.get(PLAIN if job.plain else FLOOR)
+    aim = floor + job.over if job.over is not None and floor is not None else job.aim
+    return Row(job.name, job.pace, job.unit, ours, spread(job, times[OURS]), known.get(BEFORE), floor, aim, job.least)
 
 
-def show(rows: list[Row]) -> bool:
-    print(f"{'':<48} {'ours':>9} {'before':>9} {'floor':>9} {'aim':>7}")
-    for row in rows:
-        numbers = " ".join(["        -" if value != value else f"{value:9.2f}" for value in row[1:4]])  # noqa: PLR0124
-        verdict = "" if row.aim is None else "met" if row.ours <= row.aim else "MISSED"
-        aim = "" if row.aim is None else f"{row.aim:.2f}"
-        print(f"{row.name:<48} {numbers} {aim:>7} {row.unit:<7} {verdict}".rstrip(), flush=True)
-    return all(row.aim is None or row.ours <= row.aim for row in rows)
+def ours_of(root: Path, name: str, *, sandbox: bool = True) -> Program:
+    libraries = {"run": "mainspring.open_run", "sdk": "mainspring.sdk", "partial": "mainspring.sdk, partial"}
+    command = (sys.executable, "-m", "mainspring")
+    return Program(name, source=str(root / "src"), command=command, sandbox=sandbox, **libraries)
+
+
+def time_rows(before: Path | None, jobs: tuple[Job, ...]) -> Iterator[Row]:
+    programs = [ours_of(ROOT, OURS), *([ours_of(before, BEFORE)] if before is not None else [])]
+    with Bench() as bench:
+        for job in jobs:
+            beside = [ours_of(ROOT, PLAIN, sandbox=False)] if job.plain else [Program(FLOOR, run="bare")]
+            yield job_row(job, measure_job(bench, [*programs, *beside], job))
+
+
+# --- the commit before ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def checkout(given: str) -> Iterator[Path | None]:
+    """A folder is used as it is; a commit is checked out for as long as it takes. Both run with our environment."""
+    if not given or Path(given).is_dir():
+        yield Path(given).resolve() if given else None
+        return
+    with tempfile.TemporaryDirectory(prefix="mainspring-before-") as folder:
+        root = Path(folder) / "before"
+        git("worktree", "add", "-q", "--detach", str(root), given)
+        try:
+            for native in (ROOT / "src/mainspring/tools").glob("_newlines*.so"):
+                shutil.copy(native, root / "src/mainspring/tools")
+            subprocess.run([sys.executable, "-m", "compileall", "-q", str(root / "src")], check=True)
+            yield root
+        finally:
+            git("worktree", "remove", "--force", str(root))
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def write_number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+
+
+HEAD = f"{'job':<48} {'server':>7} {'ours':>8} {'spread':>6} {'before':>8} {'floor':>8} {'aim':>8} unit"
+
+
+def format_row(row: Row) -> str:
+    verdict = {None: "", True: "met", False: "MISSED"}[row.met]
+    noise = "-" if row.noise is None else f"{100 * row.noise:.0f}%"
+    others = " ".join([f"{write_number(value):>8}" for value in (row.before, row.floor, row.aim)])
+    figures = f"{write_number(row.ours):>8} {noise:>6} {others}"
+    return f"{row.name:<48} {row.pace:>7} {figures} {row.unit:<7} {verdict}".rstrip()
+
+
+def measure(before: Path | None, only: list[str]) -> Iterator[Row]:
+    def wanted(name: str) -> bool:
+        return not only or any(word in name for word in only)
+
+    yield from time_rows(before, tuple([job for job in JOBS if wanted(job.name)]))
+    if wanted("instructions"):
+        yield from instruction_rows(before)
+    if wanted("growth"):
+        yield from growth_rows(before)
 
 
 def main() -> bool:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", type=Path, help="another checkout, in which 'make .venv' was run")
-    before: Path | None = parser.parse_args().before
-    if before is not None and not (before / ".venv/bin/python").exists():
-        parser.error(f"'{before}' has no '.venv': run 'make .venv' there")
-    before = before.resolve() if before is not None else None
-    return show([*turn_rows(before), *flat_rows(), *asyncio.run(sandbox_rows())])
+    parser.add_argument("--before", default="", help="a commit, or a folder with a checkout")
+    parser.add_argument("--only", default="", help="words of the rows to measure; 'instructions' and 'growth', too")
+    parser.add_argument("--write", action="store_true", help="write the table into bench/README.md")
+    given = parser.parse_args()
+    only = [word for word in given.only.split(",") if word]
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(ROOT / "src")], check=True)
+    began, machine, rows = datetime.now(UTC), describe_machine(), list[Row]()
+    with checkout(given.before) as before:
+        earlier = git("rev-parse", "--short", "HEAD", root=before) if before is not None else "none"
+        print(HEAD, flush=True)
+        for row in measure(before, only):
+            rows.append(row)
+            print(format_row(row), flush=True)
+    met = sum(row.met is True for row in rows), sum(row.met is not None for row in rows)
+    about = f"{began:%Y-%m-%d}, {machine} (before), {describe_machine().rpartition(', ')[2]} (after); "
+    about += f"commit {git('rev-parse', '--short', 'HEAD')}, before: {earlier}. {met[0]} of {met[1]} aims met."
+    print(about)
+    if given.write:
+        table = "\n".join([HEAD, *map(format_row, rows)])
+        write_section(README, "bench", f"{about}\n\n```\n{table}\n```\n")
+    return met[0] == met[1]
 
 
 if __name__ == "__main__":

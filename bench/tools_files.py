@@ -13,35 +13,21 @@ import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter_ns
 from typing import Any
 
-from mainspring.core.config import Config
-from mainspring.core.effects import Request
-from mainspring.engine.session import EngineSession
-from mainspring.engine.session_deps import AgentDeps, new_id
-from mainspring.permissions.checker import PermissionChecker
-from mainspring.providers.anthropic.provider import Anthropic
-from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded
-from mainspring.providers.http.client import Transport
-from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.line_format import Envelope
-from mainspring.simulator.replies import ReceivedRequest, Say
-from mainspring.simulator.server import ModelServer
 from mainspring.testing.world import FakeToolContext
 from mainspring.tools import _newlines, read_lines
-from mainspring.tools.base import ToolAnswer, Workspace
-from mainspring.tools.builtin import BuiltinTools
+from mainspring.tools.base import ToolAnswer
 from mainspring.tools.edit import EDIT
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
 from mainspring.tools.read import READ
 from mainspring.tools.read_lines import SETTLED
 from mainspring.tools.search_child import find_ripgrep
-from mainspring.tools.toolset import Toolset
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, best_speed, import_figures, scaled, show
@@ -254,88 +240,6 @@ async def ten_reads(root: Path) -> list[Figure]:
     return [Figure("ten Reads of 180 lines at once", best["ten"], "ms", 5)]
 
 
-# --- ten Reads in one reply, from the end of the reply to the next request ------------------------------------------
-
-
-class Timed:
-    """A provider that records when each reply ended. Reads may have begun before: a call starts when it is complete."""
-
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
-        self.ended: list[int] = []
-
-    async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
-        async for batch in self._provider.stream(request, conversation):
-            if any(isinstance(item, StreamEnded) for item in batch):
-                self.ended.append(perf_counter_ns())
-            yield batch
-
-
-def reads_reply(root: Path) -> Say:
-    names = [root / f"part{number // 10}" / f"sub{number}" / f"file{number}.txt" for number in range(0, 30, 3)]
-    calls = [
-        {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {"file_path": str(name)}}
-        for number, name in enumerate(names)
-    ]
-    return Say.of(*calls)
-
-
-async def turn_figures(root: Path) -> list[Figure]:
-    """The path of a command-line session: rules, a journal on disk, the wire, a server that validates."""
-    asked: list[int] = []
-    reply = reads_reply(root)
-
-    def choose(received: ReceivedRequest) -> Say:
-        asked.append(perf_counter_ns())
-        if not received.talk.results("Read"):
-            return reply
-        assert len(received.talk.results("Read")) == 10
-        assert not any(result.get("is_error") for result in received.talk.results("Read"))
-        return Say.of("Ten.")
-
-    async with ModelServer(choose=choose) as server:
-        transport = Transport()
-        between = [
-            await one_turn(root, Timed(Anthropic("k", base_url=server.url, transport=transport)), asked)
-            for _ in range(TURNS)
-        ]
-        await transport.close()
-        whole = [await by_command(root, server.url, asked) for _ in range(COMMANDS)]
-        assert server.violations == []
-    return [
-        Figure("ten Reads: end of the reply to the next request", min(between), "ms", 15),
-        Figure("ten Reads: the same, the median", sorted(between)[len(between) // 2], "ms"),
-        Figure("ten Reads: 'mainspring -p', request to request", min(whole), "ms"),
-    ]
-
-
-async def one_turn(root: Path, provider: Timed, asked: list[int]) -> float:
-    with TemporaryDirectory() as kept:
-        place = Workspace(str(root))
-        hands = Toolset(
-            BuiltinTools(place, {}).offers(["Read"]), place=place, gate=PermissionChecker(folders=(str(root),))
-        )
-        name = new_id()
-        journal = FileJournal.create(f"{kept}/{name}.jsonl", Envelope(name, str(root), "0"))
-        deps = AgentDeps(provider, hands, journal=journal)
-        session = EngineSession(deps, Config(), side_jobs=deps.side_jobs, describe=deps.describe)
-        async with session.run("read them", deltas=False) as run:
-            async for _ in run:
-                pass
-        journal.close()
-    return (asked[-1] - provider.ended[0]) / 1_000_000
-
-
-async def by_command(root: Path, url: str, asked: list[int]) -> float:
-    """In a separate process, which loads what it needs when it needs it. Includes the reply's own transfer."""
-    with TemporaryDirectory() as home:
-        env = {"PATH": os.environ["PATH"], "HOME": home, "ANTHROPIC_BASE_URL": url}
-        command = [f"{sys.executable.rpartition('/')[0]}/mainspring", "-p", "read them"]
-        child = await asyncio.create_subprocess_exec(*command, cwd=root, env=env, stdout=subprocess.DEVNULL)
-        assert await child.wait() == 0
-    return (asked[-1] - asked[-2]) / 1_000_000
-
-
 # --- edits --------------------------------------------------------------------------------------------------
 
 
@@ -373,8 +277,6 @@ def figures(root: Path, big: Path) -> Iterator[Figure]:
     yield from asyncio.run(search_figures(root))
     for figure in asyncio.run(read_figures(root, big)):
         yield figure if figure.aim is None or figure.unit != "ms" else figure._replace(aim=scaled(figure.aim, speed))
-    for figure in asyncio.run(turn_figures(root)):
-        yield figure if figure.aim is None else figure._replace(aim=scaled(figure.aim, speed))
     yield from asyncio.run(edit_figures(root))
 
 

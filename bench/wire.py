@@ -18,9 +18,7 @@ import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from statistics import median
-from tempfile import TemporaryDirectory
-from time import monotonic_ns, perf_counter, process_time_ns
+from time import perf_counter, process_time_ns
 from typing import NamedTuple
 
 from mainspring.core.history import History
@@ -91,10 +89,9 @@ class Official:
         self._process.communicate()
 
 
-def environment(**settings: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Our environment, without what could come between a client and the loopback."""
-    kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    return kept | settings
+    return {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
 
 
 # --- events -----------------------------------------------------------------------------------------------------
@@ -149,43 +146,6 @@ async def event_figures(server: Server, official: Official, manner: str, *, aime
         Figure(f"{name}: official, create / ours", create / own, "x"),
         Figure(f"{name}: official, helper / ours", helper / own, "x"),
     ]
-
-
-# --- from the start of a process to its first request -----------------------------------------------------------
-
-STARTS = 60
-
-
-def start_figures(server: Server) -> Iterator[Figure]:
-    """Wall-clock time: from just before the process is created to the moment when the server has the whole request."""
-    subprocess.run([sys.executable, "-m", "compileall", "-q", str(ROOT / "src")], check=True)
-    path = "/start/v1/messages"
-    with TemporaryDirectory() as home:
-        settings = environment(ANTHROPIC_BASE_URL=server.url("start"), ANTHROPIC_API_KEY=KEY, MAINSPRING_HOME=home)
-        bare = [sys.executable, str(HERE / "wire_bare.py"), str(server.port), path, '{"stream":true}']
-        commands = {"mainspring -p": [str(Path(sys.executable).parent / "mainspring"), "-p", "hi"], "bare": bare}
-        times: dict[str, list[float]] = {name: [] for name in commands}
-        for _ in range(STARTS):
-            for name, command in commands.items():
-                times[name].append(first_request(server, command, settings, home))
-    for name, found in times.items():
-        yield Figure(f"start to first request: {name}", min(found), "ms")
-        yield Figure(f"start to first request: {name}, median", median(found), "ms")
-    both = times["mainspring -p"], times["bare"]
-    yield Figure("start to first request: to bare", min(both[0]) / min(both[1]), "x", 1.7)
-    yield Figure("start to first request: to bare, medians", median(both[0]) / median(both[1]), "x")
-
-
-def first_request(server: Server, command: list[str], settings: dict[str, str], folder: str) -> float:
-    """In a directory without a repository or memory files: those would be read, and measured too."""
-    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-    start = monotonic_ns()
-    process = subprocess.Popen(command, env=settings, cwd=folder, stdin=nothing, stdout=pipe, stderr=pipe, text=True)
-    arrived = int(server.line())
-    _, complaints = process.communicate()
-    if process.returncode or complaints:
-        raise RuntimeError(f"'{command[0]}' ended with {process.returncode}: {complaints}")
-    return (arrived - start) / 1_000_000
 
 
 # --- turns ------------------------------------------------------------------------------------------------------
@@ -412,7 +372,6 @@ def all_figures() -> Iterator[Figure]:
         with Official() as official:
             yield from asyncio.run(event_figures(server, official, "burst", aimed=True))
             yield from asyncio.run(event_figures(server, official, "one-by-one", aimed=False))
-        yield from start_figures(server)
         yield from asyncio.run(turn_figures(server))
         yield from asyncio.run(stream_figures(server))
         yield from asyncio.run(memory_figures(server))

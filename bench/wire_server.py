@@ -1,8 +1,7 @@
 """A model server for bench/wire.py, in a separate process: replies are rendered before the first request, so that the
 server is not what is measured. The first part of the path selects the manner of the reply.
 
-It prints its port, and then, for each request to `/start`, the moment at which that request was complete, in
-nanoseconds of the monotonic clock, which all processes of a machine share.
+It prints its port.
 """
 
 from __future__ import annotations
@@ -99,12 +98,6 @@ def once(transport: asyncio.Transport) -> None:
     transport.write(ONCE)
 
 
-def start(transport: asyncio.Transport) -> None:
-    sys.stdout.write(f"{time.monotonic_ns()}\n")
-    sys.stdout.flush()
-    transport.write(ONCE)
-
-
 Manner = Callable[[asyncio.Transport], None]
 
 MANNERS: dict[str, Manner] = {
@@ -113,7 +106,6 @@ MANNERS: dict[str, Manner] = {
     "ticking": ticking,
     "held": held,
     "once": once,
-    "start": start,
 }
 
 

@@ -18,19 +18,22 @@ TURNS = 10  # in each window
 SCRIPT = Path(__file__).parent / "turns.py"
 
 
-async def counted(names: list[str], sizes: tuple[int, ...], folder: Path) -> dict[str, list[int]]:
-    """By the name of each play: instructions of a turn behind a history of each size."""
-    valgrind = need("valgrind")
+async def counted(
+    names: list[str], sizes: tuple[int, ...], folder: Path, root: Path | None = None
+) -> dict[str, list[int]]:
+    """By the name of each play: instructions of a turn behind a history of each size. `root`: another checkout."""
+    valgrind, script = need("valgrind"), SCRIPT if root is None else root / "tests/wire/turns.py"
+    paths = [script.parents[1], *([root / "src"] if root is not None else [])]
     folder = Path(mkdtemp(dir=folder))
     out = folder / "counts"
     async with QuickServer() as server:
         process = await asyncio.create_subprocess_exec(
             *(valgrind, "--tool=callgrind", f"--callgrind-out-file={out}", "--dump-before=getppid", sys.executable),
-            *(str(SCRIPT), server.url, str(folder), ",".join(map(str, sizes)), str(TURNS), *names),
+            *(str(script), server.url, str(folder), ",".join(map(str, sizes)), str(TURNS), *names),
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=PIPE,
-            env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0", "PYTHONPATH": str(SCRIPT.parents[1])},
+            env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(map(str, paths))},
         )
         try:
             _, err = await process.communicate()
