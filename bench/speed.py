@@ -104,9 +104,15 @@ def job_row(job: Job, times: dict[str, list[float]]) -> Row:
 
 
 def ours_of(root: Path, name: str, *, sandbox: bool = True) -> Program:
-    libraries = {"run": "mainspring.open_run", "sdk": "mainspring.sdk", "partial": "mainspring.sdk, partial"}
-    command = (sys.executable, "-m", "mainspring")
-    return Program(name, source=str(root / "src"), command=command, sandbox=sandbox, **libraries)
+    return Program(
+        name,
+        source=str(root / "src"),
+        command=(sys.executable, "-m", "mainspring"),
+        run="mainspring.open_run",
+        sdk="mainspring.sdk",
+        partial="mainspring.sdk, partial",
+        sandbox=sandbox,
+    )
 
 
 def time_rows(before: Path | None, jobs: tuple[Job, ...]) -> Iterator[Row]:

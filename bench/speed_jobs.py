@@ -42,6 +42,15 @@ sys.stderr.write(f"{status} {used.ru_maxrss} {used.ru_utime + used.ru_stime}")
 """
 
 
+VIEW = """
+import sys, time
+from mainspring.viewer.trace import Trace
+began = time.process_time()
+Trace(sys.argv[1]).look()
+print(time.process_time() - began)
+"""
+
+
 class Program(NamedTuple):
     name: str
     python: str = sys.executable
@@ -74,6 +83,7 @@ class Bench:
         self.url = f"http://127.0.0.1:{self._server.stdout.readline().strip()}"
         self._open = build_opener(ProxyHandler({})).open
         self._keys = 0
+        self._long: Path | None = None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,6 +98,14 @@ class Bench:
     def times(self, key: str) -> list[tuple[int, int]]:
         with self._open(f"{self.url}/times/{key}") as answer:
             return [(received, written) for received, written in json.load(answer)]
+
+    def long_session(self) -> Path:
+        """Of 10,000 turns with a result of 2,000 characters each, by the real journal."""
+        if self._long is None:
+            from bench.journal import made
+
+            self._long = made(self.folder, 1, 10_000, 2_000)[0]
+        return self._long
 
     def home(self, program: Program, name: str = "warm") -> Path:
         home = self.folder / f"{program.name.replace(' ', '-').replace('/', '-')}-{name}"
@@ -166,16 +184,23 @@ def first_of_command(*, fresh: bool) -> Measure:
     return measure
 
 
-def first_of_library(role: str) -> Measure:
+def of_library(role: str, work: Callable[[Bench, Program, str], float]) -> Measure:
+    """`role` is a field of `Program`."""
+
     def measure(bench: Bench, program: Program) -> float | None:
         library: str = getattr(program, role)
-        if not library:
-            return None
+        return work(bench, program, library) if library else None
+
+    return measure
+
+
+def first_of_library(role: str) -> Measure:
+    def work(bench: Bench, program: Program, library: str) -> float:
         key, began = bench.new_key(), monotonic_ns()
         bench.work_on(program, library, f"0/add/0/{key}", "first")
         return (bench.times(key)[0][0] - began) / MEGA
 
-    return measure
+    return of_library(role, work)
 
 
 def gap_of_command(play: str, pace: int, *, first: bool = False) -> Measure:
@@ -195,53 +220,41 @@ def gap_of_command(play: str, pace: int, *, first: bool = False) -> Measure:
 def turn_of_library(role: str) -> Measure:
     """Of a run of 200 turns, from its prompt to its end."""
 
-    def measure(bench: Bench, program: Program) -> float | None:
-        library: str = getattr(program, role)
-        if not library:
-            return None
+    def work(bench: Bench, program: Program, library: str) -> float:
         [took] = bench.work_on(program, library, f"0/add/{LONG_RUN}/{bench.new_key()}", "turns", "1")
         return took / (LONG_RUN + 1)
 
-    return measure
+    return of_library(role, work)
 
 
 def gap_of_library(role: str, pace: int) -> Measure:
-    def measure(bench: Bench, program: Program) -> float | None:
-        library: str = getattr(program, role)
-        if not library:
-            return None
+    def work(bench: Bench, program: Program, library: str) -> float:
         key = bench.new_key()
         bench.work_on(program, library, f"{pace}/add/{PACED_GAPS}/{key}", "first")
         return median(gaps_of(bench.times(key))[WARM:])
 
-    return measure
+    return of_library(role, work)
 
 
 def sessions_at_once(role: str) -> Measure:
     """A second."""
 
-    def measure(bench: Bench, program: Program) -> float | None:
-        library: str = getattr(program, role)
-        if not library:
-            return None
+    def work(bench: Bench, program: Program, library: str) -> float:
         address = f"0/add/{SHORT_RUN}/{bench.new_key()}"
         return program.at_once / bench.work_on(program, library, address, "sessions", str(program.at_once))[0]
 
-    return measure
+    return of_library(role, work)
 
 
 def work_of_sessions(role: str, pace: int) -> Measure:
-    """Processor milliseconds of each, of a process: a peer's other processes do not count."""
+    """Processor milliseconds of each, of one process: those of a peer's other processes do not count."""
 
-    def measure(bench: Bench, program: Program) -> float | None:
-        library: str = getattr(program, role)
-        if not library:
-            return None
+    def work(bench: Bench, program: Program, library: str) -> float:
         address = f"{pace}/add/{SHORT_RUN}/{bench.new_key()}"
         spent = bench.work_on(program, library, address, "sessions", str(program.at_once))[1]
         return 1_000 * spent / program.at_once
 
-    return measure
+    return of_library(role, work)
 
 
 def memory_of_command(bench: Bench, program: Program) -> float | None:
@@ -274,14 +287,19 @@ def token_of_command(*flags: str) -> Measure:
 
 
 def token_of_library(role: str, pace: int) -> Measure:
-    def measure(bench: Bench, program: Program) -> float | None:
-        library: str = getattr(program, role)
-        if not library:
-            return None
+    def work(bench: Bench, program: Program, library: str) -> float:
         address = f"{pace}/words/{PACED_TOKENS}/{bench.new_key()}"
         return bench.work_on(program, library, address, "token", str(PACED_TOKENS))[0]
 
-    return measure
+    return of_library(role, work)
+
+
+def viewing(bench: Bench, program: Program) -> float | None:
+    """Processor seconds in which the viewer reads a long session."""
+    if not program.sdk.startswith("mainspring"):
+        return None
+    env = bench.environment(program, "0/add/0/none", bench.home(program))
+    return float(bench.start([program.python, "-c", VIEW, str(bench.long_session())], env).stdout)
 
 
 # --- the jobs ---------------------------------------------------------------------------------------------------------
@@ -352,6 +370,7 @@ JOBS = (
         FEW,
         floor=TOKEN,
     ),
+    Job("viewer: a session of 10,000 turns", INSTANT, viewing, "s CPU", RUNS, 1),
 )
 
 

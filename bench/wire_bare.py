@@ -70,7 +70,8 @@ async def run(url: str, prompt: str, tools: dict[str, Callable[..., Any]]) -> st
     begin = encode({"model": "m", "max_tokens": 1_000, "stream": True, "tools": given})[:-1] + b',"messages":['
     parts = [encode({"role": "user", "content": prompt})]
     head = f"POST {address.path}/v1/messages HTTP/1.1\r\nhost: {address.netloc}\r\ncontent-length: "
-    _, client = await asyncio.get_running_loop().create_connection(BareClient, address.hostname, address.port)
+    loop, host, port = asyncio.get_running_loop(), address.hostname or "", address.port or 0
+    _, client = await loop.create_connection(BareClient, host, port)
     while True:
         body = b"".join([begin, b",".join(parts), b"]}"])
         ended = client.begin()

@@ -1,6 +1,6 @@
 """What a headless run loads, and what loading it costs. A start grows slow one import at a time.
 
-`tests/cli/test_start_path.py` holds `mainspring --version` to less; `bench/wire.py` has the times.
+`tests/cli/test_start_path.py` holds `mainspring --version` to less; `make bench` has the times.
 """
 
 from __future__ import annotations

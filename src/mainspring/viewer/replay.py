@@ -29,7 +29,7 @@ from mainspring.sessions.records import WithdrawnRecord
 from mainspring.text import plural, strip_control_characters
 from mainspring.viewer.journal_walk import Told, WalkedCheckpoint, WalkedEvent, WalkedMessage, WalkedNote
 from mainspring.viewer.spans import may_hold_secret
-from mainspring.viewer.trace import JournalTail, ids_beside
+from mainspring.viewer.trace import JournalTail, Taking, ids_beside
 
 SHORT = 200  # characters of a value
 PIECE = 60  # characters of a text within a value
@@ -205,8 +205,9 @@ class StepReplay:
         """Reads new lines. Raises OSError."""
         self._lines.look(self._take, self._anew)
 
-    def _anew(self) -> None:
+    def _anew(self) -> Taking:
         self._steps, self._pending, self._run = [], None, 0
+        return self._take
 
     def __len__(self) -> int:
         return len(self._steps) + (self._pending is not None)

@@ -153,9 +153,12 @@ ABOUT = ("description", "command", "file_path", "notebook_path", "path", "patter
 
 
 def label_call(call: ToolCall) -> str:
-    said = [call.input[name] for name in ABOUT if isinstance(call.input.get(name), str)]
-    said = said or [value for value in call.input.values() if isinstance(value, str)]
-    return make_label(f"{call.name} {said[0][:BEHIND]}" if said else call.name)
+    given = call.input
+    for name in ABOUT:
+        if name in given and isinstance(given[name], str):
+            return make_label(f"{call.name} {given[name][:BEHIND]}")
+    said = next((value for value in given.values() if isinstance(value, str)), None)
+    return make_label(call.name if said is None else f"{call.name} {said[:BEHIND]}")
 
 
 class SpanIndex:
@@ -172,7 +175,7 @@ class SpanIndex:
         key = f"{self._place}.{len(self.spans)}"
         span = Span(key, kind, at, run=self.run, turn=self.turn, rev=self.rev, **fields)
         self.spans.append(span)
-        self.last = max(self.last, at)
+        self.seen(at)
         return span
 
     def moment(self, kind: SpanKind, at: int, words: str, n: int = 0) -> Span:
@@ -181,21 +184,23 @@ class SpanIndex:
         return span
 
     def end(self, span: Span, at: int, how: SpanOutcome) -> None:
-        span.end, span.how = max(at, span.begin), how
+        span.end, span.how = max(span.begin, at), how
         span.rev = self.rev
-        self.seen(at)
+        self.last = max(self.last, at)
 
     def touch(self, span: Span, at: int, offset: int) -> None:
         """Records the offset of a line with content of the span."""
-        self.places[span.key] = (*self.places.get(span.key, ()), offset)
+        known = self.places.get(span.key)
+        self.places[span.key] = (offset,) if known is None else (*known, offset)
         span.rev = self.rev
-        self.seen(at)
+        self.last = max(self.last, at)
 
     def changed(self, span: Span) -> None:
         span.rev = self.rev
 
     def seen(self, at: int) -> None:
-        self.last = max(self.last, at)
+        if at > self.last:  # a call of `max` takes three times as long, and there are twenty for each turn
+            self.last = at
 
     def restart(self) -> int:
         """Drops the spans of the session that this one was forked from. Returns their number."""

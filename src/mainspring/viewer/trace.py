@@ -29,6 +29,9 @@ NOTEBOOK_WIDTH = 110  # columns: what fits into a cell
 TAIL = 1 << 16  # bytes read at once to find the last complete line
 
 
+Taking = Callable[[int, Told], None]  # of what a line says, with its offset
+
+
 class TracedSubagentMeta(Struct):
     """The metadata file of a subagent (stream-json 14.4)."""
 
@@ -74,8 +77,9 @@ class JournalTail:
         self._at = 0  # offset after the last line read
         self._inode: int = 0
 
-    def look(self, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
-        """Calls `anew` before it reads from the beginning, the first time or again. Raises OSError."""
+    def look(self, take: Taking, anew: Callable[[], Taking]) -> None:
+        """Calls `anew` before it reads from the beginning, the first time or again: it returns what takes the lines from
+        then on. Raises OSError."""
         with JournalReader(self.file) as reader:
             try:
                 self._look(reader, take, anew)
@@ -83,13 +87,13 @@ class JournalTail:
                 self.walk, self._forget = None, False
                 self._look(reader, take, anew)
 
-    def _look(self, reader: JournalReader, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
+    def _look(self, reader: JournalReader, take: Taking, anew: Callable[[], Taking]) -> None:
         inode = os.fstat(reader.fd).st_ino
         if self.walk is None or self._at > reader.size or inode != self._inode:  # or the file was replaced
             self.walk = JournalWalk(reader, aside=self._aside, forget=self._forget)
             self._at, self._inode = 0, inode
             self.epoch, self.notes = self.epoch + 1, []
-            anew()
+            take = anew()
         walk = self.walk
         walk.reader = reader
         end = find_last_line_end(reader, self._at)
@@ -143,14 +147,12 @@ class TracedFile:
 
     def look(self, rev: int) -> None:
         self._rev = self.tracer.sheet.rev = rev
-        self.lines.look(self._take, self._anew)
+        self.lines.look(self.tracer.take, self._anew)
 
-    def _anew(self) -> None:
+    def _anew(self) -> Taking:
         self.tracer = Tracer(self._place)
         self.tracer.sheet.rev = self._rev
-
-    def _take(self, offset: int, told: Told) -> None:
-        self.tracer.take(offset, told)
+        return self.tracer.take
 
 
 class Trace:
