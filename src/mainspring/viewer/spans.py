@@ -199,7 +199,7 @@ class SpanIndex:
         span.rev = self.rev
 
     def seen(self, at: int) -> None:
-        if at > self.last:  # a call of `max` takes three times as long, and there are twenty for each turn
+        if at > self.last:  # noqa: PLR1730  # a call of `max` takes three times as long, and there are twenty for each turn
             self.last = at
 
     def restart(self) -> int:

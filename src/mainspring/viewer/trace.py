@@ -78,8 +78,8 @@ class JournalTail:
         self._inode: int = 0
 
     def look(self, take: Taking, anew: Callable[[], Taking]) -> None:
-        """Calls `anew` before it reads from the beginning, the first time or again: it returns what takes the lines from
-        then on. Raises OSError."""
+        """Calls `anew` before it reads from the beginning, the first time or again: what this returns takes the lines
+        from then on. Raises OSError."""
         with JournalReader(self.file) as reader:
             try:
                 self._look(reader, take, anew)
