@@ -35,7 +35,11 @@ ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "bench" / "README.md"
 TURN, SHORT, LONG = 20, 50, 2_000  # turns before the ones that are counted
 WARMING = "budget"  # the first play of a process also pays for what Python does to code that it meets often
-TURNS = {"turn of open_run, one tool": ("adaptive", 1.7), "turn of sdk.query, one tool": ("sdk", 4.0)}
+TURNS: dict[str, tuple[str, float | None]] = {
+    "turn of open_run, one tool": ("adaptive", 1.7),
+    "turn of sdk.query, one tool": ("sdk", 4.0),
+    "turn of the command, all frames": ("command", None),
+}
 FLAT = {  # names of plays in tests/wire/turns.py
     "SDK": "sdk",
     "command": "command",
