@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,6 +73,7 @@ class Bench:
     """The server, and a folder for homes and files."""
 
     def __enter__(self) -> Self:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server and the folders end with us
         self.folder = Path(tempfile.mkdtemp(prefix="mainspring-speed-"))
         self.work = self.folder / "work"
         self.work.mkdir()
