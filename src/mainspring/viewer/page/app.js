@@ -330,8 +330,8 @@ function pressed(event) {
 async function load(rev) {
   head = await source.head();
   spans.now = head.end;
-  showHead(); // before the spans: of a long session these are megabytes
   await source.spans(rev, (piece) => spans.add(piece));
+  showHead();
   timeline.layout(head);
   filter();
 }
