@@ -125,9 +125,11 @@ docs: $(READY)
 	@$(BIN)/python scripts/settings_keys_page.py
 	@$(BIN)/python scripts/compare_page.py
 
-# The real process, killed and failed at every system call of the journal (several minutes).
+# The real process, killed and failed at every system call of the journal, and killed at every one of a checkpoint and of
+# a rewind (several minutes).
 crash: $(READY)
 	@$(BIN)/python scripts/crash.py
+	@$(BIN)/python scripts/crash_undo.py
 	@MAINSPRING_CUTS=all $(BIN)/pytest -q --timeout 600 -m long tests/sessions/test_cuts.py
 
 # Two thousand sessions over real sockets, with faults at random rates; a command that prints 10 GB.

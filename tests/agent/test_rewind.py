@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import stat
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent.stage import Stage, play, read_until_idle
 from mainspring import Agent
 from mainspring.agent.session import AgentSession
+from mainspring.checkpoints.history import FileHistory
+from mainspring.checkpoints.store import open_store
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin, ToolResult, User
 from mainspring.simulator.replies import ReceivedRequest, Reply, Say
@@ -142,6 +146,27 @@ def test_to_the_first_prompt(tmp_path: Path) -> None:
     play(main, tmp_path, Say.of(bash("echo > a")), DONE)
 
 
+def test_nothing_is_left_of_a_session_that_was_never_stored(tmp_path: Path) -> None:
+    """One that began with a rewind to the first prompt; the session before it has the checkpoints."""
+
+    async def main(stage: Stage) -> None:
+        session = stage.open(**ON)
+        first = await prompt(session, "one")
+        report = await session.rewind(first, files=True)
+        assert {one.name for one in (stage.home / "file-history").glob("*-*")} == {
+            report.session_before,
+            report.session_after,
+        }
+        await session.close()
+        assert {one.name for one in (stage.home / "file-history").glob("*-*")} == {report.session_before}
+        again = stage.open(resume=report.session_before, **ON)
+        await again.rewind(report.undo, conversation=False, files=True)
+        assert sorted(tree_of(stage.folder)) == ["a"]
+        await again.close()
+
+    play(main, tmp_path, Say.of(bash("echo > a")), DONE)
+
+
 def test_what_the_user_changed_stays(tmp_path: Path) -> None:
     """Between two runs, and after the last one; unless it is included."""
 
@@ -163,6 +188,26 @@ def test_what_the_user_changed_stays(tmp_path: Path) -> None:
         await session.close()
 
     play(main, tmp_path, Say.of(bash("for f in a b c; do echo > $f; done")), DONE, DONE)
+
+
+def test_what_the_user_saves_at_the_very_end_of_a_run_stays(tmp_path: Path) -> None:
+    """Before the look at the files is over, or even begun."""
+
+    async def main(stage: Stage) -> None:
+        work = stage.folder
+        session = stage.open(**ON)
+        first = await session.submit("one")
+        await read_until_idle(session)
+        ended = time.time_ns()
+        while (work / "a").write_text("mine\n") and (work / "a").stat().st_ctime_ns <= ended:
+            pass  # times of files are a few milliseconds behind
+        report = await session.rewind(first.id, conversation=False, files=True)
+        assert [(Path(one.path).name, one.by_user) for one in report.kept] == [("a", True)]
+        assert [Path(one.path).name for one in report.files] == ["b"]
+        assert (work / "a").read_text() == "mine\n"
+        await session.close()
+
+    play(main, tmp_path, Say.of(bash("echo > a; echo > b")), DONE)
 
 
 def test_what_changed_by_prompt(tmp_path: Path) -> None:
@@ -333,3 +378,101 @@ def test_in_the_library(tmp_path: Path) -> None:
             assert tree_of(stage.folder) == {}
 
     play(main, tmp_path, Say.of(bash("echo > a")), DONE)
+
+
+# --- after a crash --------------------------------------------------------------------------------------------------
+
+
+FINISHED = "A rewind of files was interrupted by a crash. It is finished now: 1 path"
+
+
+async def interrupt_rewind(stage: Stage) -> str:
+    """A session that was killed when the plan of a rewind was stored, and no file written yet. Returns its id."""
+    session = stage.open(**ON)
+    first = await prompt(session, "one")
+    journal = session.opened.journal
+    assert journal is not None
+    await session.close()
+    history = FileHistory(journal.file, str(stage.home))
+    planned = history.plan(first, (str(stage.folder),), dry_run=False, at=1)
+    history.store.begin_rewind(msgspec.msgpack.encode(planned.plan))
+    history.close()
+    return session.world.about.session_id
+
+
+@pytest.mark.parametrize("start", ["resumed", "without checkpoints", "forked", "another session"])
+def test_the_next_start_finishes_a_rewind_and_says_so(tmp_path: Path, start: str) -> None:
+    async def main(stage: Stage) -> None:
+        interrupted = await interrupt_rewind(stage)
+        options: dict[str, Any] = {} if start == "without checkpoints" else dict(ON)
+        if start != "another session":
+            options |= {"resume": interrupted, "fork_session": start == "forked"}
+        for said in ([FINISHED], []):
+            stage.told.clear()
+            session = stage.open(**options)
+            await session.start()
+            assert (stage.told, tree_of(stage.folder)) == (said, {})
+            await session.close()
+
+    play(main, tmp_path, Say.of(bash("echo > a")), DONE)
+
+
+def test_a_session_elsewhere_leaves_it_alone(tmp_path: Path) -> None:
+    """Its permissions are for another workspace."""
+
+    async def main(stage: Stage) -> None:
+        await interrupt_rewind(stage)
+        work = stage.folder
+        stage.folder = tmp_path / "elsewhere"
+        stage.folder.mkdir()
+        session = stage.open(**ON)
+        await session.start()
+        assert (stage.told, sorted(tree_of(work))) == ([], ["a"])
+        await session.close()
+
+    play(main, tmp_path, Say.of(bash("echo > a")), DONE)
+
+
+def test_a_rewind_of_a_living_process_is_left_alone(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        interrupted = await interrupt_rewind(stage)
+        with open_store(str(stage.home / "file-history" / interrupted)) as store:
+            store.lock()  # as that process does
+            session = stage.open(**ON)
+            await session.start()
+            assert (stage.told, sorted(tree_of(stage.folder))) == ([], ["a"])
+            await session.close()
+
+    play(main, tmp_path, Say.of(bash("echo > a")), DONE)
+
+
+def test_the_library_says_so_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As a warning of the logger `mainspring`."""
+
+    async def main(stage: Stage) -> None:
+        interrupted = await interrupt_rewind(stage)
+        agent = Agent(cwd=stage.folder, env=stage.environment, setting_sources=["user"], checkpoints=True)
+        async with agent.session(resume=interrupted):
+            assert [one.message for one in caplog.records if one.name == "mainspring"] == [FINISHED]
+            assert tree_of(stage.folder) == {}
+
+    play(main, tmp_path, Say.of(bash("echo > a")), DONE)
+
+
+def test_what_a_crash_has_left_beside_a_file_goes(tmp_path: Path) -> None:
+    """A file with a name of ours and a content of the plan; not one that was there before, or has another content."""
+
+    async def main(stage: Stage) -> None:
+        work, name = stage.folder, ".mainspring-00000000000000{}.tmp"
+        (work / "a").write_text("old\n")
+        (work / name.format("00")).write_text("old\n")
+        await interrupt_rewind(stage)
+        for ending, text in (("01", "old\n"), ("02", "ol"), ("03", "mine"), ("xx", "old\n")):
+            (work / name.format(ending)).write_text(text)
+        session = stage.open(**ON)
+        await session.start()
+        assert sorted(tree_of(work)) == sorted([*[name.format(one) for one in ("00", "03", "xx")], "a"])
+        assert (work / "a").read_text() == "old\n"
+        await session.close()
+
+    play(main, tmp_path, Say.of(bash("echo new > a")), DONE)

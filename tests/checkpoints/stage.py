@@ -130,7 +130,7 @@ class RandomChanges:
             os.chmod(path, self._chance.choice(FOLDER_MODES if os.path.isdir(path) else MODES))
 
     def _link(self) -> None:
-        os.symlink(self._chance.choice([b"a", b"/etc/passwd", b"../out", b"nowhere\xff"]), self._new())
+        os.symlink(self._chance.choice([b"a", b"/nonexistent/f", b"../out", b"nowhere\xff"]), self._new())
 
     def _folder(self) -> None:
         os.mkdir(self._new())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import time
 from pathlib import Path
 from random import Random
 
@@ -226,3 +227,65 @@ def test_changes_are_described(tmp_path: Path) -> None:
     assert describe_change(EntryChange("/f", file, FileEntry("file", 0o600, b"1", 1)), read).kind == "mode"
     assert describe_change(EntryChange("/f", file, link), read).kind == "type"
     assert describe_change(EntryChange("/f", file, FileEntry("file", 0o644, b"2", 1)), read).binary
+
+
+# --- between the end of a run and the look at the workspace --------------------------------------------------------
+
+
+def later(file: Path, text: str, ended: int) -> None:
+    """Writes it when the clock of the file system has passed that time."""
+    while file.write_text(text) and file.stat().st_ctime_ns <= ended:
+        pass
+
+
+def test_what_is_saved_right_after_the_run_is_the_users(tmp_path: Path) -> None:
+    """By the times of the files. What a tool had changed, too, is of both."""
+    bench = Bench(tmp_path)
+    work = bench.path
+    for name in ("both", "mine", "theirs"):
+        (work / name).write_text("0\n")
+    bench.prompt("p")
+    bench.history.touch(str(work / "both"))
+    (work / "both").write_text("tool\n")
+    (work / "theirs").write_text("command\n")
+    (work / "made").mkdir()
+    ended = time.time_ns()
+    later(work / "both", "user\n", ended)
+    later(work / "mine", "user\n", ended)
+    later(work / "made" / "f", "user\n", ended)
+    bench.history.take(bench.roots, "idle", 2, rests=True, ended=ended)
+    [changed] = bench.history.changes_by_prompt(bench.roots)
+    assert [Path(one.change.path).name for one in changed.files] == ["both", "theirs"]
+    assert [one.changed for one in bench.history.prompts()] == [2]
+    report = bench.rewind("p")
+    assert [Path(one.path).name for one in report.files] == ["theirs"]
+    assert [Path(one.path).name for one in report.kept] == ["both", "f", "mine"]
+    over = bench.history.plan("p", bench.roots, over_user=True).report
+    assert [Path(one.path).name for one in over.files] == ["both"], "only what the session changed, too"
+
+
+def test_a_folder_that_the_user_moved_right_after_the_run(tmp_path: Path) -> None:
+    """What is in it has its old times."""
+    bench = Bench(tmp_path)
+    (bench.path / "old").mkdir()
+    (bench.path / "old" / "f").write_text("1")
+    bench.prompt("p")
+    ended = time.time_ns()
+    later(bench.path / "clock", "1", ended)
+    (bench.path / "old").rename(bench.path / "new")
+    bench.history.take(bench.roots, "idle", 2, rests=True, ended=ended)
+    report = bench.rewind("p")
+    assert sorted(Path(one.path).name for one in report.kept) == ["clock", "f"]
+    assert (bench.path / "new" / "f").read_text() == (bench.path / "old" / "f").read_text() == "1"
+
+
+def test_a_clock_that_is_ahead_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file server, say: then all changes of the run are the session's, as far as anybody can tell."""
+    bench = Bench(tmp_path)
+    bench.prompt("p")
+    (bench.path / "f").write_text("1")
+    changed = (bench.path / "f").stat().st_ctime_ns
+    monkeypatch.setattr(time, "time_ns", lambda: changed - 1)
+    bench.history.take(bench.roots, "idle", 2, rests=True, ended=changed - 1)
+    monkeypatch.undo()
+    assert [Path(one.path).name for one in bench.rewind("p").files] == ["f"]

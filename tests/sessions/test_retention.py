@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from mainspring.sessions.retention import DAY, remove_old_sessions
+from mainspring.sessions.retention import DAY, delete_stored_session, remove_old_sessions
 
 NOW = 1_800_000_000.0
 
@@ -37,6 +37,48 @@ def test_sessions_that_are_older_than_that_are_removed_with_what_belongs_to_them
     assert not other.exists()
     assert new.exists()
     assert (new.with_suffix("") / "payloads/x").exists()
+
+
+def history(home: Path, session: str, days: float = 9) -> Path:
+    """The file checkpoints of a session, as they are stored."""
+    folder = home / "file-history" / session
+    aged(folder / "packs/0011", days)
+    aged(folder / "lock", days)
+    aged(folder / "log", days)
+    return folder
+
+
+@pytest.mark.parametrize("way", ["cleanup", "delete"])
+def test_file_checkpoints_go_with_their_session(tmp_path: Path, way: str) -> None:
+    session, other = (
+        aged(tmp_path / f"projects/a/{name(1)}.jsonl", 9),
+        aged(tmp_path / f"projects/a/{name(2)}.jsonl", 0),
+    )
+    gone, kept = history(tmp_path, name(1)), history(tmp_path, name(2))
+    mark = aged(tmp_path / "file-history/unfinished" / name(1), 9)
+    remove_old_sessions(str(tmp_path), 1, now=NOW) if way == "cleanup" else delete_stored_session(str(session))
+    assert (session.exists(), gone.exists(), mark.exists()) == (False, False, False)
+    assert (other.exists(), (kept / "log").exists()) == (True, True)
+
+
+def test_file_checkpoints_without_a_session_go_when_they_are_old(tmp_path: Path) -> None:
+    aged(tmp_path / f"projects/a/{name(1)}.jsonl", 0)
+    old, new, own, used = [history(tmp_path, name(number), days) for number, days in ((2, 9), (3, 0), (4, 9), (5, 9))]
+    odd = aged(tmp_path / "file-history/notes/log", 9)
+    with (used / "lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # of a process that rewinds to its first prompt
+        assert remove_old_sessions(str(tmp_path), 1, now=NOW, keep=name(4)) == []
+    assert [one.exists() for one in (old, new, own, used, odd)] == [False, True, True, True, True]
+
+
+def test_nothing_goes_if_there_may_be_sessions_elsewhere(tmp_path: Path) -> None:
+    """A folder of sessions that is a link is not followed, so it is not known which there are."""
+    kept = history(tmp_path, name(1))
+    aged(tmp_path / f"elsewhere/{name(1)}.jsonl", 0)
+    (tmp_path / "projects").mkdir()
+    (tmp_path / "projects/a").symlink_to(tmp_path / "elsewhere")
+    remove_old_sessions(str(tmp_path), 1, now=NOW)
+    assert kept.exists()
 
 
 def test_only_sessions_are_removed(tmp_path: Path) -> None:

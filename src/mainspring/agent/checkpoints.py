@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from mainspring.checkpoints.compare import is_below
 from mainspring.checkpoints.entries import Cause, FileCheckpoint, PromptChanges, RewindReport
 from mainspring.checkpoints.history import FileHistory, describe_results
+from mainspring.checkpoints.store import HistoryInUse
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Origin, User
 from mainspring.engine.tasks import await_uncancellable
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.paths import Resolved, resolve_path
-from mainspring.sessions.paths import history_folder
+from mainspring.sessions.paths import PROJECTS, history_folder
 from mainspring.text import plural
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ class FileCheckpoints:
             return
         if self._could_write:
             self._could_write = False
-            self._start("idle", rests=True)
+            self._start("idle", ended=time.time_ns())
         else:
             self._chain(self._rest())
 
@@ -106,9 +108,11 @@ class FileCheckpoints:
             self._history.stop()
         await self._settled()
         await asyncio.to_thread(self._history.close)
+        await asyncio.to_thread(self._history.discard_unstored)
 
-    def _start(self, cause: Cause, prompt: str = "", text: str = "", *, rests: bool = False) -> None:
-        self._chain(self._take(cause, prompt, text, rests=rests))
+    def _start(self, cause: Cause, prompt: str = "", text: str = "", *, ended: int = 0) -> None:
+        """`ended`: when the run was over, in nanoseconds; what comes later is the user's."""
+        self._chain(self._take(cause, prompt, text, ended))
 
     def _chain(self, work: Any) -> None:
         before = self._work
@@ -120,10 +124,12 @@ class FileCheckpoints:
 
         self._work = asyncio.get_running_loop().create_task(after())
 
-    async def _take(self, cause: Cause, prompt: str, text: str, *, rests: bool) -> None:
-        roots = self._roots()
+    async def _take(self, cause: Cause, prompt: str, text: str, ended: int) -> None:
+        take, roots = self._history.take, self._roots()
         try:
-            await asyncio.to_thread(self._history.take, roots, cause, now_ms(), prompt=prompt, text=text, rests=rests)
+            await asyncio.to_thread(
+                take, roots, cause, now_ms(), prompt=prompt, text=text, rests=ended > 0, ended=ended
+            )
         except (OSError, UsageError) as error:
             self._fail(error)
 
@@ -244,17 +250,41 @@ async def rewind_history(  # noqa: PLR0913  # as `FileCheckpoints.rewind`
         raise UsageError(f"Cannot rewind files: {describe_error(error)}") from None
 
 
-async def recover_history(history: FileHistory, writable: RewindPermissions) -> str:
-    """Finishes a rewind that a crash has interrupted. Returns what to say about it; empty: there was none."""
+async def recover_history(
+    history: FileHistory, writable: RewindPermissions, folders: tuple[str, ...] | None = None
+) -> str:
+    """Finishes a rewind that a crash has interrupted. Returns what to say about it; empty: there was none. `folders`:
+    a workspace that the rewind must be in, if it is one of another session."""
     try:
         plan = await asyncio.to_thread(history.unfinished)
-        if plan is None:
+        if plan is None or (folders is not None and not share_folder(plan.roots, folders)):
             return ""
         refused = await writable.refused(plan.paths)
         results = await asyncio.to_thread(history.finish, plan, refused, now_ms())
+    except HistoryInUse:  # a process that is alive works on it
+        return ""
     except (OSError, UsageError) as error:
         return f"A rewind was interrupted, and cannot be finished: {describe_error(error)}"
     return describe_results(results)
+
+
+async def finish_rewinds(
+    sessions: Iterable[str], home: str, folders: tuple[str, ...], writable: RewindPermissions
+) -> AsyncGenerator[str]:
+    """Finishes the rewinds in these folders that a crash has interrupted, of these sessions in this home. Yields what
+    to say."""
+    for name in sessions:
+        history = FileHistory(f"{home}{PROJECTS}-/{name}.jsonl", home)
+        try:
+            if said := await recover_history(history, writable, folders):
+                yield said
+        finally:
+            history.close()
+
+
+def share_folder(some: Iterable[str], others: tuple[str, ...]) -> bool:
+    """Whether one of them is in one of the others, or the other way round."""
+    return any(one == other or is_below(one, (other,)) or is_below(other, (one,)) for one in some for other in others)
 
 
 def now_ms() -> int:

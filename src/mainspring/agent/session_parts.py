@@ -18,6 +18,7 @@ from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
 from mainspring.engine.session_deps import AgentDeps
+from mainspring.sessions.paths import list_unfinished_rewinds
 from mainspring.sessions.records import SideCallsRecord
 from mainspring.settings.load import home_folder
 
@@ -137,8 +138,20 @@ class SessionParts(Bundle):
         await self.config.sandboxing.open()
         await self.servers.open(wait=self.waits_for_servers)
         await self.agents.tell_of_lost(self.lost_agents)
+        await self._finish_rewinds()
+
+    async def _finish_rewinds(self) -> None:
+        """Those that a crash has interrupted: of this session, and of others in this workspace."""
+        config = self.config
         if self.rewinding is not None and (said := await self.rewinding.recover()):
             self.notice(said)
+        home = config.options.sessions_home or home_folder(config.environment)
+        if home is not None and (unfinished := list_unfinished_rewinds(home)):
+            from mainspring.agent.checkpoints import RewindPermissions, finish_rewinds
+
+            writable = RewindPermissions(config.gate, config.cwd, lambda: config.policy.current)
+            async for said in finish_rewinds(unfinished, home, (config.cwd, *config.folders), writable):
+                self.notice(said)
 
     async def close(self, reason: str = "other") -> None:
         """`reason`: for `SessionEnd` hooks."""

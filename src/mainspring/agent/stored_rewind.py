@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.agent.checkpoints import RewindPermissions, recover_history, rewind_history
+from mainspring.agent.checkpoints import RewindPermissions, finish_rewinds, recover_history, rewind_history
 from mainspring.agent.config import settings_of
 from mainspring.agent.options import StartError
 from mainspring.agent.permissions import list_additional_folders, new_gate
@@ -31,7 +31,7 @@ from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.policy import Mode
 from mainspring.sessions.journal import SessionInUse, lock_owner
 from mainspring.sessions.listing import SessionEntry, describe_session
-from mainspring.sessions.paths import history_folder, id_of, size_of
+from mainspring.sessions.paths import history_folder, id_of, list_unfinished_rewinds, size_of, state_folder
 from mainspring.settings.load import home_folder
 
 if TYPE_CHECKING:
@@ -73,11 +73,19 @@ class RewindableSession:
         """Raises `UsageError`, `SessionInUse` or `StartError`; then nothing has changed."""
         writable = self._permissions()
         with lock_session(self.file):
-            if not dry_run and (said := await recover_history(self.history, writable)):
-                self._options.tell(said)
+            if not dry_run:
+                await self._finish_rewinds(writable)
             roots = self.history.find(point.id).roots
             report = await rewind_history(self.history, writable, point.id, roots, include, dry_run=dry_run)
         return replace(report, to=point, dry_run=dry_run, session_before=self.id, session_after=self.id)
+
+    async def _finish_rewinds(self, writable: RewindPermissions) -> None:
+        """Those that a crash has interrupted: of this session, and of others in its workspace."""
+        if said := await recover_history(self.history, writable):
+            self._options.tell(said)
+        home = state_folder(self.file)
+        async for said in finish_rewinds(list_unfinished_rewinds(home), home, (self.cwd,), writable):
+            self._options.tell(said)
 
     def find_prompt(self, point: FileCheckpoint) -> RewindPoint:
         """Where the conversation was before it. Raises `SessionInUse` or `StartError`."""

@@ -1,13 +1,16 @@
 """The file checkpoints of one session: taking them, listing them, what changed between them, and going back.
 
 Changes belong to the session or to the user. After some checkpoints the session rested: its run was over, and none of
-it ran in the background. Changes from such a checkpoint to the next one are the user's; all others are the session's.
+it ran in the background. Changes from such a checkpoint to the next one are the user's; all others are the session's,
+but for those that the times of the files show to be made between the end of a run and the look at the workspace.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
+import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from itertools import pairwise
@@ -68,7 +71,7 @@ from mainspring.checkpoints.store import (
 from mainspring.core.errors import UsageError
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.line_format import SNAPSHOT
-from mainspring.sessions.paths import history_folder
+from mainspring.sessions.paths import history_folder, size_of
 from mainspring.text import plural
 
 PREFIX = "checkpoint:"  # before the number, in an id
@@ -117,7 +120,9 @@ class FileHistory:
         self._scanner: WorkspaceScanner | None = None
         self._last: Tree | None = None  # of the last checkpoint
         self._kept: set[str] = set()  # touched since the last checkpoint
+        self._edited: set[str] = set()  # by tools since the last checkpoint
         self._stopped = False
+        self._continues = False  # the history of another session
 
     def stop(self) -> None:
         """A checkpoint that is being taken ends with `UsageError`, and does not count. From any thread."""
@@ -136,12 +141,21 @@ class FileHistory:
                 self._store.close()
             self._store = self._scanner = self._last = None
 
+    def discard_unstored(self) -> None:
+        """At the end of a session that began with a rewind to the first prompt, and has no file: no process can open it
+        again, and the session before it has the checkpoints."""
+        with self._lock:
+            if self._continues and not size_of(self._file):
+                self.close()
+                shutil.rmtree(self._folder, ignore_errors=True)
+
     def take_over(self, folder: str, prompt: str) -> None:
         """Continues the history in this folder, in ours. The prompts from this one on are not listed any more."""
         with self._lock:
             if not self.store.records:  # else it is a fork, which has them
                 self.close()
                 link_history(folder, self._folder)
+                self._continues = True
             found = [one.number for one in self.store.records if one.prompt == prompt]
             if found:
                 self.store.append(LogEntry(dropped=(found[0], self.store.records[-1].number)))
@@ -149,9 +163,18 @@ class FileHistory:
     # --- taking checkpoints ---
 
     def take(  # noqa: PLR0913  # what a checkpoint says
-        self, roots: tuple[str, ...], cause: Cause, at: int, *, prompt: str = "", text: str = "", rests: bool = False
+        self,
+        roots: tuple[str, ...],
+        cause: Cause,
+        at: int,
+        *,
+        prompt: str = "",
+        text: str = "",
+        rests: bool = False,
+        ended: int = 0,
     ) -> StoredCheckpoint:
-        """Looks at the workspace, and stores what is new. Raises `OSError` and `HistoryInUse`."""
+        """Looks at the workspace, and stores what is new. `ended`: a time in nanoseconds; the user made the changes
+        after it. Raises `OSError` and `HistoryInUse`."""
         with self._lock:
             store = self.store
             store.lock()
@@ -172,6 +195,7 @@ class FileHistory:
                     removed=tuple([os.fsencode(one.path) for one in changes if one.new is None]),
                     contents=pack.finish(),
                     rests=rests,
+                    late=self._find_late(changes, ended) if ended else {},
                 )
                 store.append(LogEntry(checkpoint=record))
             except BaseException:
@@ -180,6 +204,7 @@ class FileHistory:
                 raise
             self._last = found.tree
             self._kept.clear()
+            self._edited.clear()
             if found.read >= MANY:
                 self._store_memory()
             return record
@@ -214,6 +239,26 @@ class FileHistory:
             self._last = self.store.tree(records[-1].number) if records else {}
         return self._last
 
+    def _find_late(self, changes: list[EntryChange], ended: int) -> dict[bytes, bool]:
+        """What changed after this moment. A removal leaves no time, and counts as the session's; so does everything if
+        the clock of the file system is ahead of ours."""
+        known = self._scanner.memory.files if self._scanner is not None else {}
+        late: dict[bytes, bool] = {}
+        moved = set[str]()  # folders that were renamed after it, with all that is in them
+        newest = 0
+        for path, old, new in changes:  # a folder comes before what is in it
+            if new is None:
+                continue
+            found = known.get(path)
+            changed, written = (found.mark[2], 0) if found is not None else read_times(path)
+            newest = max(newest, changed)
+            within = old is None and is_below(path, moved)
+            if changed > ended or within:
+                late[os.fsencode(path)] = path in self._edited
+            if new.kind == "folder" and old is None and changed > ended and changed != written:
+                moved.add(path)
+        return late if newest <= time.time_ns() else {}
+
     def rest(self) -> None:
         """The session has changed nothing since the last checkpoint, and nothing of it runs: what follows is the
         user's."""
@@ -226,6 +271,7 @@ class FileHistory:
         """Before a tool changes this file: stores its state, if no checkpoint covers it."""
         with self._lock:
             store = self.store
+            self._edited.add(path)
             if path in self._kept or not store.records or self._covers(path):
                 return
             self._kept.add(path)
@@ -316,7 +362,8 @@ class FileHistory:
         for span in self.spans():
             owner = span.before.number if span.before.prompt else owner
             if not span.by_user and span.after.cause != "rewound":
-                counts.setdefault(owner, set()).update(_changed_files(span.after))
+                theirs = users_alone(span.after)
+                counts.setdefault(owner, set()).update([one for one in _changed_files(span.after) if one not in theirs])
         for touched in self.store.touched:
             counts.setdefault(touched.since, set()).add(touched.path)
         return {number: len(paths) for number, paths in counts.items()}
@@ -346,7 +393,10 @@ class FileHistory:
             before = records[number - 1] if number else None
             changes = apply_record(tree, record)
             if before is not None and before.number not in self.store.resting and record.cause != "rewound":
-                _note(found[-1][1], [one for one in changes if is_known_change(one)])
+                users = users_alone(record)
+                _note(found[-1][1], [
+                    one for one in changes if is_known_change(one) and os.fsencode(one.path) not in users
+                ])  # fmt: skip
             if record.prompt or not found:
                 found.append((record, {}))
         if records and records[-1].number not in self.store.resting:
@@ -457,7 +507,11 @@ class FileHistory:
         mine, others = set[str](), set[str]()
         for span in self.spans(since):
             paths = {os.fsdecode(path) for path in (*span.after.changed, *span.after.removed)}
-            (others if span.by_user else mine).update(paths)
+            if span.by_user:
+                others |= paths
+            else:
+                others.update(map(os.fsdecode, span.after.late))
+                mine |= paths.difference(map(os.fsdecode, users_alone(span.after)))
         last = self.store.records[-1].number
         if now is not self._last:
             paths = {one.path for one in list_differences(self._newest(), now)}
@@ -497,10 +551,12 @@ class FileHistory:
             for path in done.paths:
                 if not is_covered(self._newest(), self.store.records[-1].roots, path):
                     self.touch(path)
-            self.store.write_file(PLAN, msgspec.msgpack.encode(done))
+            self.store.begin_rewind(msgspec.msgpack.encode(done))
             results = carry_out(done, self.store.read)
-            self.store.remove_file(PLAN)
-            self.take(plan.roots, "rewound", at, rests=True)
+            try:
+                self.take(plan.roots, "rewound", at, rests=True)  # before the plan goes: it says that all is done
+            finally:
+                self.store.end_rewind()
             return with_results(report, [*results, *_refusals(plan, refused)])
 
     # --- after a crash ---
@@ -510,21 +566,24 @@ class FileHistory:
         with self._lock:
             data = self.store.read_file(PLAN)
             if data is None:
+                self.store.forget_rewind()  # it had not begun
                 return None
             try:
                 return msgspec.msgpack.decode(data, type=RestorePlan)
             except msgspec.MsgspecError:
-                self.store.lock()
-                self.store.remove_file(PLAN)
+                self.store.end_rewind()
                 return None
 
     def finish(self, plan: RestorePlan, refused: dict[str, str], at: int) -> list[ActionResult]:
         """Carries it out to its end."""
         with self._lock:
             self.store.lock()
-            results = carry_out(plan.without(refused), self.store.read)
-            self.store.remove_file(PLAN)
-            self.take(plan.roots, "rewound", at, rests=True)
+            if any(record.cause == "rewound" and record.number > plan.undo for record in self.store.records):
+                results = [ActionResult(one) for one in plan.actions]  # only the plan was still there
+            else:
+                results = carry_out(plan.without(refused), self.store.read, self.store.tree(plan.undo))
+                self.take(plan.roots, "rewound", at, rests=True)
+            self.store.end_rewind()
             return [*results, *_refusals(plan, refused)]
 
 
@@ -596,6 +655,20 @@ def apply_record(tree: Tree, record: StoredCheckpoint) -> list[EntryChange]:
 def is_known_change(change: EntryChange) -> bool:
     """Not one that only came into view or went out of it."""
     return not any(entry is not None and entry.why for entry in (change.old, change.new))
+
+
+def users_alone(record: StoredCheckpoint) -> set[bytes]:
+    """What only the user changed, after the run and before this look at the workspace."""
+    return {path for path, edited in record.late.items() if not edited}
+
+
+def read_times(path: str) -> tuple[int, int]:
+    """When it was changed in any way, and when it was written to, in nanoseconds."""
+    try:
+        look = os.lstat(path)
+    except OSError:
+        return 0, 0
+    return look.st_ctime_ns, look.st_mtime_ns
 
 
 def _note(known: dict[str, EntryChange], changes: list[EntryChange]) -> None:

@@ -5,7 +5,7 @@ already. So after a crash the same plan is simply carried out again; it leaves w
 changed since, and reports it. No link is followed, on no part of a path.
 """
 
-# ruff: noqa: PTH101  # pathlib knows no descriptors
+# ruff: noqa: PTH101, PTH208  # pathlib knows no descriptors
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from mainspring.checkpoints.compare import is_same
 from mainspring.checkpoints.entries import FileEntry
 from mainspring.checkpoints.store import digest_of
 from mainspring.core.errors import ToolError
-from mainspring.processes.atomic_write import KEPT_BITS, FileChanged, write_atomically
+from mainspring.processes.atomic_write import KEPT_BITS, FileChanged, is_draft, make_draft_name, write_atomically
 from mainspring.processes.paths import Resolved
-from mainspring.processes.safe_open import open_child, open_folder, refuse_if_moved
+from mainspring.processes.safe_open import open_child, open_folder, open_listing, refuse_if_moved
 
 _BLOCK = 1 << 20
 MEANWHILE = "another program changed it meanwhile"
@@ -89,12 +89,17 @@ def _order(action: RestoreAction) -> tuple[int, int, bytes]:
     return (3, -depth, action.path) if action.want.kind == "folder" else (2, depth, action.path)
 
 
-def carry_out(plan: RestorePlan, read: Callable[[bytes], bytes | None]) -> list[ActionResult]:
-    """`read` returns a content by its digest. Raises nothing that a single path is the reason for."""
+def carry_out(
+    plan: RestorePlan, read: Callable[[bytes], bytes | None], interrupted: Collection[str] | None = None
+) -> list[ActionResult]:
+    """`read` returns a content by its digest. `interrupted`: this was begun before, when these names were in the
+    workspace. Raises nothing that a single path is the reason for."""
     results: list[ActionResult] = []
     for folder in reversed(plan.modes):  # the outermost first
         with suppress(OSError, ToolError):
             _set_mode(os.fsdecode(folder.path), folder.mode | stat.S_IRWXU, "folder")
+    if interrupted is not None:
+        _remove_drafts(plan, read, interrupted)
     for action in plan.actions:
         try:
             _perform(action, read)
@@ -110,7 +115,50 @@ def carry_out(plan: RestorePlan, read: Callable[[bytes], bytes | None]) -> list[
         if wanted.get(folder.path, folder) is not None:
             with suppress(OSError, ToolError):
                 _set_mode(os.fsdecode(folder.path), folder.mode, "folder")
+    _sync_folders({os.fsdecode(one.path).rpartition("/")[0] for one in plan.actions})
     return results
+
+
+def _sync_folders(folders: Iterable[str]) -> None:
+    """Names, too, must be on the disk before the plan goes: a power loss must not undo half of it."""
+    for folder in folders:
+        with suppress(OSError, ToolError):  # it is gone, or cannot be read
+            fd = open_listing(folder or "/")
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+
+def _remove_drafts(plan: RestorePlan, read: Callable[[bytes], bytes | None], known: Collection[str]) -> None:
+    """What a crash has left between the writing of a file and its renaming: a file with a name of ours, which was not
+    there before, and with the content, or the beginning of it, that a file beside it should have."""
+    wanted: dict[str, list[FileEntry]] = {}
+    for action in plan.actions:
+        if action.want is not None and action.want.kind in ("file", "link"):
+            wanted.setdefault(os.fsdecode(action.path).rpartition("/")[0], []).append(action.want)
+    for folder, entries in wanted.items():
+        with suppress(OSError, ToolError):
+            fd = open_listing(folder)
+            try:
+                names = [name for name in os.listdir(fd) if is_draft(name) and f"{folder}/{name}" not in known]
+            finally:
+                os.close(fd)
+            for name in names:
+                _remove_draft(f"{folder}/{name}", entries, read)
+
+
+def _remove_draft(path: str, wanted: Iterable[FileEntry], read: Callable[[bytes], bytes | None]) -> None:
+    data: list[bytes] = []
+    now = look_at(path, data=data, most=max([one.size for one in wanted]))
+    if now is None or now.why:
+        return
+    if any(
+        one.target == now.target if now.kind == "link" else bool(data) and (read(one.digest) or b"").startswith(data[0])
+        for one in wanted
+        if one.kind == now.kind
+    ):
+        _remove(path, now)
 
 
 def _perform(action: RestoreAction, read: Callable[[bytes], bytes | None]) -> None:
@@ -157,7 +205,7 @@ def _create(path: str, want: FileEntry, now: FileEntry | None, read: Callable[[b
         elif now is None:
             os.symlink(want.target, os.fsencode(name), dir_fd=folder)
         else:
-            draft = f".mainspring-{os.urandom(8).hex()}.tmp"
+            draft = make_draft_name()
             os.symlink(want.target, draft, dir_fd=folder)
             os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     if want.kind == "folder":
@@ -187,9 +235,11 @@ def _set_mode(path: str, mode: int, kind: str) -> None:
         fd = os.open(name, handle, dir_fd=folder)
         try:
             found = os.fstat(fd).st_mode
+            if kind == "folder":
+                mode |= found & stat.S_ISGID  # which group new files in it get is not ours to change
             if not (stat.S_ISDIR(found) if kind == "folder" else stat.S_ISREG(found)):
                 raise FileChanged(MEANWHILE)
-            if stat.S_IMODE(found) & KEPT_BITS == mode:
+            if stat.S_IMODE(found) & (KEPT_BITS | stat.S_ISGID) == mode:
                 return
             if hasattr(os, "O_PATH"):
                 os.chmod(f"/proc/self/fd/{fd}", mode)

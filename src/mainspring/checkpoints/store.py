@@ -3,7 +3,7 @@
     log         one record after the other: each checkpoint, as the difference to the one before it
     packs/      new content of checkpoints, compressed, one piece after the other
     cache       the scan's memory (`scan.py`), so that a later process need not read every file again
-    plan        a rewind under way (`restore.py`)
+    plan        a rewind under way (`restore.py`); beside the folder, `unfinished/<session id>` says that there is one
     lock        held by the process that writes
 
 A pack is complete and synced before the record that names it is appended, and a record counts only if all of it is
@@ -11,7 +11,7 @@ there and its checksum is right. So a crash at any point leaves whole checkpoint
 names, which the next writer removes. Packs never change: a fork has hard links to them.
 """
 
-# ruff: noqa: PTH123, PTH118, PTH208, PTH108, PTH104  # pathlib takes 8 ms to load
+# ruff: noqa: PTH123, PTH118, PTH208, PTH108, PTH104, PTH120  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from msgspec import Struct
 
 from mainspring.checkpoints.entries import DIGEST, Cause, FileEntry, GitHead, Tree
 from mainspring.core.errors import UsageError
-from mainspring.sessions.paths import make_folder
+from mainspring.sessions.paths import HISTORY_LOCK, HISTORY_LOG, UNFINISHED, make_folder
 
 VERSION = 1
 LEVEL = 1  # of the compression: the faster ones are nearly as small on source code
 
-LOG, PACKS, CACHE, PLAN, LOCK = "log", "packs", "cache", "plan", "lock"
+LOG, LOCK = HISTORY_LOG, HISTORY_LOCK
+PACKS, CACHE, PLAN = "packs", "cache", "plan"
 _HEAD = 16  # characters before a record: its length and its checksum, in hexadecimal
 _PRIVATE = os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -59,6 +60,7 @@ class StoredCheckpoint(Struct, frozen=True, omit_defaults=True):
     removed: tuple[bytes, ...] = ()
     contents: dict[bytes, PackedContent] = {}  # by digest: those that are new in this one
     rests: bool = False  # nothing of the session runs after it: the user makes the changes that follow
+    late: dict[bytes, bool] = {}  # changed when the run was over, so by the user; true: before that by a tool, too
 
 
 class TouchedFile(Struct, frozen=True):
@@ -223,22 +225,38 @@ class CheckpointStore:
     def write_file(self, name: str, data: bytes, *, sync: bool = True) -> None:
         """Whole, or not at all."""
         self.lock()
-        draft = self._path(f"{name}.new")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PRIVATE, 0o600)
-        try:
-            _write_all(fd, data)
-            if sync:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(draft, self._path(name))
-        if sync:
-            sync_folder(self.folder)
+        _write_whole(self._path(name), data, sync=sync)
 
-    def remove_file(self, name: str) -> None:
+    # --- a rewind ---
+
+    def begin_rewind(self, plan: bytes) -> None:
+        """Every start of a session in that workspace looks for the mark, so it is there before the plan."""
+        self.lock()
+        make_folder(os.path.dirname(self._mark))
+        os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | _PRIVATE, 0o600))
+        sync_folder(os.path.dirname(self._mark))
+        self.write_file(PLAN, plan)
+
+    def end_rewind(self) -> None:
+        self.lock()
         with suppress(FileNotFoundError):
-            os.unlink(self._path(name))
+            os.unlink(self._path(PLAN))
         sync_folder(self.folder)
+        with suppress(FileNotFoundError):
+            os.unlink(self._mark)
+
+    def forget_rewind(self) -> None:
+        """Removes the mark, if there is no plan: another process may be about to store one."""
+        if os.path.lexists(self._mark):
+            self.lock()
+            if self.read_file(PLAN) is None:
+                with suppress(FileNotFoundError):
+                    os.unlink(self._mark)
+
+    @property
+    def _mark(self) -> str:
+        above, _, name = self.folder.rpartition("/")
+        return f"{above}/{UNFINISHED}/{name}"
 
 
 class PackWriter:
@@ -308,9 +326,7 @@ def link_history(old: str, new: str) -> None:
         _link(os.path.join(old, PACKS, name), os.path.join(new, PACKS, name))
     for name, data in ((CACHE, _bytes_of(os.path.join(old, CACHE))), (LOG, log)):  # the log last: then all is there
         if data:
-            fd = os.open(os.path.join(new, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PRIVATE, 0o600)
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
+            _write_whole(os.path.join(new, name), data, sync=name == LOG)
 
 
 def _link(old: str, new: str) -> None:
@@ -341,6 +357,20 @@ def _write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
+
+
+def _write_whole(file: str, data: bytes, *, sync: bool) -> None:
+    draft = f"{file}.new"
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PRIVATE, 0o600)
+    try:
+        _write_all(fd, data)
+        if sync:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(draft, file)
+    if sync:
+        sync_folder(os.path.dirname(file))
 
 
 def sync_folder(folder: str) -> None:

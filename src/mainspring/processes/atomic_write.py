@@ -33,6 +33,7 @@ MOST_REMEMBERED = 10_000  # files; the oldest is forgotten, and must then be rea
 KEPT_BITS = 0o1777
 
 _BLOCK = 1 << 20
+_DRAFT = ".mainspring-"
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)  # errors where they do not exist
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP)
@@ -217,16 +218,22 @@ def _new_file(folder: int, mode: int) -> tuple[int, str]:
         except OSError as error:
             if error.errno not in _NO_NAMELESS:
                 raise
-    name = _any_name()
+    name = make_draft_name()
     return os.open(name, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder), name
 
 
-def _any_name() -> str:
-    return f".mainspring-{os.urandom(8).hex()}.tmp"
+def make_draft_name() -> str:
+    return f"{_DRAFT}{os.urandom(8).hex()}.tmp"
+
+
+def is_draft(name: str) -> bool:
+    """Whether it may be a file of ours that a crash has left."""
+    middle = name.removeprefix(_DRAFT).removesuffix(".tmp")
+    return name == f"{_DRAFT}{middle}.tmp" and len(middle) == 16 and not middle.strip("0123456789abcdef")
 
 
 def _named(fd: int, folder: int) -> str:
-    name = _any_name()
+    name = make_draft_name()
     os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder, follow_symlinks=True)
     return name
 

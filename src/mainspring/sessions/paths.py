@@ -25,6 +25,8 @@ LONGEST_KEY = 200  # most file systems allow 255 bytes; the rest is for the hash
 FOLDER = 0o700
 FILE = 0o600
 HISTORY = "file-history"  # in the state directory
+HISTORY_LOG, HISTORY_LOCK = "log", "lock"  # of one session
+UNFINISHED = "unfinished"  # in there: an empty file for each session that rewinds files
 LIVE = "live.jsonl"  # beside a session's file: what was shown of the current reply
 
 _OF_IDS = frozenset("0123456789abcdef-")  # a pattern would be compiled at every start
@@ -102,6 +104,14 @@ def read_log(file: Place) -> str:
 def history_folder(file: Place) -> str:
     """Where the file checkpoints of a session are."""
     return os.path.join(state_folder(os.fspath(file)), HISTORY, id_of(file))
+
+
+def list_unfinished_rewinds(home: Place) -> list[str]:
+    """Ids of sessions that are rewinding files, or were interrupted in that."""
+    try:
+        return [name for name in os.listdir(os.path.join(home, HISTORY, UNFINISHED)) if is_session_id(name)]
+    except OSError:
+        return []
 
 
 def draft_of(file: Place) -> str:

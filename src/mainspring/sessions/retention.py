@@ -3,6 +3,7 @@
 It considers only names of sessions, in the directories of sessions, and follows no link: every step uses the descriptor
 of the directory before it. A session that any process has open stays, however old it is. What belongs to a session
 (payloads, subagents, file checkpoints) is removed before its file, so an interrupted removal is finished the next time.
+File checkpoints without a session, which a crash can leave, go when they are as old.
 """
 
 # ruff: noqa: PTH208  # pathlib takes 8 ms to load
@@ -18,7 +19,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from mainspring.core.errors import UsageError
-from mainspring.sessions.paths import HISTORY, is_session_id
+from mainspring.sessions.paths import HISTORY, HISTORY_LOCK, HISTORY_LOG, UNFINISHED, is_session_id
 
 DAY = 86_400  # seconds
 SUFFIX = ".jsonl"
@@ -48,7 +49,44 @@ def remove_old_sessions(home: str, days: int, *, now: float, keep: str = "") -> 
                         if one != keep:
                             _remove(one, project)
                             removed.append(one)
+    _remove_orphans(home, now - days * DAY, keep)
     return removed
+
+
+def _remove_orphans(home: str, before: float, keep: str) -> None:
+    """File checkpoints of sessions that are not there. Nothing goes if it is not known which sessions there are."""
+    with suppress(OSError), _opened(f"{home}/{HISTORY}") as histories:
+        known = {keep, *_list_all(home)}
+        for name in os.listdir(histories):
+            if is_session_id(name) and name not in known:
+                with suppress(OSError):
+                    _remove_orphan(name, histories, before)
+
+
+def _list_all(home: str) -> set[str]:
+    """The ids of all sessions. Raises `OSError` if there may be others."""
+    known = set[str]()
+    try:
+        with _opened(f"{home}/projects") as projects:
+            for name in os.listdir(projects):
+                if not stat.S_ISREG(os.stat(name, dir_fd=projects, follow_symlinks=False).st_mode):
+                    with _opened(name, projects) as project:
+                        known.update([file.removesuffix(SUFFIX) for file in os.listdir(project)])
+    except FileNotFoundError:
+        return known
+    return known
+
+
+def _remove_orphan(session_id: str, histories: int, before: float) -> None:
+    """Takes the lock that a process holds which is using it."""
+    with _opened(session_id, histories) as history:
+        if os.stat(HISTORY_LOG, dir_fd=history, follow_symlinks=False).st_mtime < before:
+            lock = os.open(HISTORY_LOCK, _FILE, dir_fd=history)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(session_id, dir_fd=histories)
+            finally:
+                os.close(lock)
 
 
 def find_old_sessions(home: str, *, before: float) -> list[str]:
@@ -94,6 +132,8 @@ def _remove(session_id: str, project: int) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for folder in (f"../../{HISTORY}", HISTORY):  # file checkpoints; the latter of a file outside our home
             with suppress(FileNotFoundError, NotADirectoryError), _opened(folder, project) as histories:
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{UNFINISHED}/{session_id}", dir_fd=histories)
                 shutil.rmtree(session_id, dir_fd=histories)
         with suppress(FileNotFoundError, NotADirectoryError):
             shutil.rmtree(session_id, dir_fd=project)
