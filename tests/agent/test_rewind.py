@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import stat
 import subprocess
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from sandbox.walls import seen_folder
 
 from agent.stage import Stage, play, read_until_idle
 from mainspring import Agent
@@ -303,31 +305,78 @@ def test_head_is_not_moved(tmp_path: Path) -> None:
     )
 
 
-def test_no_tool_reads_or_writes_the_store(tmp_path: Path) -> None:
-    """Not even in bypass mode: it may hold secrets of the project. Nor does a search of a folder above find it."""
+def closed_calls(home: Path) -> dict[str, dict[str, Any]]:
+    """Ways to the stored files of another session, by the id of the call."""
+    store = home / "file-history"
+    log = str(store / "x" / "log")
+    calls = {
+        "read": ("Read", {"file_path": log}),
+        "write": ("Write", {"file_path": log, "content": "x"}),
+        "edit": ("Edit", {"file_path": log, "old_string": "a", "new_string": "b"}),
+        "notebook": ("NotebookEdit", {"notebook_path": f"{log}.ipynb", "new_source": "x"}),
+        "grep": ("Grep", {"pattern": "needle", "path": str(store)}),
+        "glob": ("Glob", {"pattern": "**/log", "path": str(store)}),
+        "cat": ("Bash", {"command": f"cat {log}"}),
+        "cd": ("Bash", {"command": f"cd {store} && cat x/log"}),
+        "pattern": ("Bash", {"command": f"cat {home}/f*/x/log"}),
+        "letter": ("Bash", {"command": f"cat {home}/file-histor?/x/log"}),
+        "brace": ("Bash", {"command": f"cat {home}/{{file-history,other}}/x/log"}),
+        "find": ("Bash", {"command": f"find {home} -name log -exec cat {{}} +"}),
+        "archive": ("Bash", {"command": f"tar cf x.tar {home}"}),
+        "search": ("Bash", {"command": f"grep -r needle {home}"}),
+        "copy": ("Bash", {"command": f"cp -r {home} copy"}),
+        "inner": ("Bash", {"command": f"sh -c 'cat {log}'"}),
+        "redirect": ("Bash", {"command": f"cat < {log}"}),
+    }
+    return {id: {"type": "tool_use", "id": id, "name": name, "input": input} for id, (name, input) in calls.items()}
+
+
+def test_no_tool_and_no_command_opens_the_store(tmp_path: Path) -> None:
+    """In no mode, and without a sandbox: it may hold secrets of any project. A search above it does not find it, and a
+    mention does not attach it."""
+    calls = closed_calls(tmp_path / "home")
+    above = call("Glob", pattern="**/log", path=str(tmp_path / "home"))
 
     async def main(stage: Stage) -> None:
-        (stage.folder / "f").write_text("a needle\n")
+        log = stage.home / "file-history" / "x" / "log"
+        log.parent.mkdir(parents=True)
+        log.write_text("a needle\n")
         session = stage.open(**ON, add_dirs=(str(stage.home),))
-        await prompt(session, "one")
+        await prompt(session, f"look at @{log} and @{log.parent}")
         history = session.world.session.state.history
-        found = {one.call_id: (one.is_error, one.text) for one in history if isinstance(one, ToolResult)}
-        closed = "closed to every tool and command"
-        for name in ("Read", "Write", "Bash", "Grep"):
-            is_error, text = found[f"toolu_{name}"]
-            assert (is_error, closed in text) == (True, True), (name, text)
-        assert "file-history" not in found["toolu_Glob"][1]
+        found = {one.call_id: one for one in history if isinstance(one, ToolResult)}
+        for id in calls:
+            assert (found[id].is_error, "closed to every tool and command" in found[id].text) == (True, True), id
+        assert "file-history" not in found["toolu_Glob"].text
+        assert log.read_text() == "a needle\n"
+        sent = "".join([one.raw.decode() for one in stage.server.requests])
+        assert "needle\\n" not in sent.replace(json.dumps(calls), "")
         await session.close()
 
-    log = str(tmp_path / "home" / "file-history" / "x" / "log")
-    play(
-        main,
-        tmp_path,
-        Say.of(call("Read", file_path=log), call("Write", file_path=log, content="x"), bash(f"cat {log}"),
-               call("Grep", pattern="needle", path=str(tmp_path / "home" / "file-history")),
-               call("Glob", pattern="**/log", path=str(tmp_path / "home"))),
-        DONE,
-    )  # fmt: skip
+    play(main, tmp_path, Say.of(*calls.values(), above), DONE)
+
+
+@pytest.mark.needs("bwrap")
+def test_no_sandboxed_command_opens_the_store_however_it_names_it(tmp_path: Path) -> None:
+    del tmp_path
+    with seen_folder() as base:
+        hidden = (
+            f'd={base}/home/file-hist; cat "$d"ory/*/log; ls "$d"ory/*; cat /proc/self/root"$d"ory/*/log; echo over'
+        )
+
+        async def main(stage: Stage) -> None:
+            (stage.home / "settings.toml").write_text("autoMemoryEnabled = false\n[sandbox]\nenabled = true\n")
+            session = stage.open(**ON)
+            await prompt(session, "one")
+            [result] = [one for one in session.world.session.state.history if isinstance(one, ToolResult)]
+            assert "over" in result.text
+            assert "packs" not in result.text
+            refusals = ("No such file", "Permission denied")
+            assert sum([result.text.count(one) for one in refusals]) == 3, result.text
+            assert (stage.home / "file-history" / session.world.about.session_id / "log").stat().st_size
+            await session.close()
+
+        play(main, base, Say.of(bash(hidden)), DONE)
 
 
 @pytest.mark.setting("fileCheckpointingEnabled")

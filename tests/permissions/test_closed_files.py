@@ -105,6 +105,16 @@ def test_neither_a_link_nor_another_spelling_opens_them(place: Place) -> None:
         "dbus-send --bus=unix:path=BUS --dest=org.freedesktop.secrets /",
         "git config alias.x '!cat ~/.mainspring/credentials.json'",
         "bash -c 'cat ~/.mainspring/credentials.json'",
+        "find ~ -name 'cred*' -exec cat {} +",
+        "find ~ -name 'cred*' | xargs cat",
+        "find ~/.mainspring -type f -print0 | xargs -0 -n1 base64",
+        "cat ~/.mainspring/{credentials.json,x}",
+        "cat ~/{x,.mainspring}/cred{y,entials.json}",
+        "cat ~/.mainspring/{x,cred*}",
+        "cat ~/.mainspring/{x,{y,credentials.json}}",
+        "cat {$HOME,/x}/.mainspring/credentials.json",
+        "cat ~/{.main{1..3}x,.mainspring/'credentials'.json}",
+        f"cat ~/.mainspring/{'{a,b}' * 11}",
     ],
 )
 def test_no_command_that_names_them_runs(place: Place, command: str) -> None:
@@ -117,7 +127,12 @@ def test_no_command_that_names_them_runs(place: Place, command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     ["ls", "npm test", "cat notes.txt", "cat *.json", "grep -r x .", "ls ~/.mainspring", "cat ~/.mainspring/s*.json",
-     "cat /etc/hosts", "git log -p", "find . -name '*.py'", "echo '*'", "cat ~/other/credentials.json"],
+     "cat /etc/hosts",
+     "find ~ -name '*.py'",
+     "find . -name '*.py' -exec cat {} +",
+     "find ~/other -type f | xargs cat",
+     "cp a{,.bak}", "cat ~/.mainspring/{settings.json,x*}", "mkdir -p a/{b,c}/{d,e}", "echo x{1..3}",
+     "git log -p", "find . -name '*.py'", "echo '*'", "cat ~/other/credentials.json"],
 )  # fmt: skip
 def test_every_other_command_is_decided_as_before(place: Place, command: str) -> None:
     assert place.bash(command) == "allow"

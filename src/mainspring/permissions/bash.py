@@ -33,8 +33,10 @@ from mainspring.permissions.shell.tokenizer import SEPARATOR
 from mainspring.permissions.shell.values import UNKNOWN, ShellWord
 from mainspring.permissions.targets import (
     FREE_TARGETS,
+    HOME_VARIABLE,
     base_of,
     computed_path,
+    expand_brace_lists,
     folder_of,
     format_word,
     glob_parts,
@@ -49,7 +51,6 @@ _PUT_IN = frozenset({FOUND, "{}"})  # in `ShellWord.names`: inserted by `find`, 
 MOST_ALIASES = 5  # in a chain
 _GIT_FOLDER = frozenset({"-C", "--git-dir", "--work-tree"})
 _OUTWARD = re.compile(r"(?:\A|\A-[A-Za-z]|[=:@,])(~?/.*)", re.DOTALL)
-_HOME = re.compile(r"\$(?:HOME\b|\{HOME\b[^}]*\})")
 _ROUGH_PATH = re.compile(r"""(?:\A|[\s=:@,'"`({\[<>|;&])((?:[~/]|\.\.)[^\s'"`;|&<>(){}]*)""")
 _MARKS, _PARTS = re.compile(r"[=:@,]"), re.compile(r"[=:@,/]")
 MOST_PATH = 4_096  # characters: no path is longer
@@ -92,7 +93,7 @@ def _outward_path(word: ShellWord) -> str:
 
 def _rough_paths(text: str) -> list[str]:
     """Paths out of the folder anywhere in a line: also in lists of `for`, in assignments and in data."""
-    found: list[str] = _ROUGH_PATH.findall(_HOME.sub("~", text))
+    found: list[str] = _ROUGH_PATH.findall(HOME_VARIABLE.sub("~", text))
     return ["~/" if path.startswith("~") and path[1:2] != "/" else path for path in found]
 
 
@@ -365,6 +366,8 @@ class _Line:
         """Also if the word is data, an option's value, or part of a program's text: nothing harmless names the file."""
         if self._file_rule("deny") is not None or any(self._reads_closed_tree(words) for words in self.run):
             return True
+        if self._passes_on_closed():
+            return True
         written = [path_of(word) for seen in self.sight.commands for word in seen.words if word.exact]
         written += [path for seen in self.sight.commands for word in seen.words if (path := _outward_path(word))]
         for path in (*written, *_rough_paths(self.text)):
@@ -372,7 +375,15 @@ class _Line:
                 return True
         globs = [word for seen in self.sight.commands for word in seen.words if word.glob]
         globs += [redirect.target for redirect in self.redirects if redirect.target.glob]
-        if any(self.files.glob_finds_a_rule(path_of(word), cwd) for word in globs for cwd in self.here.cwds):
+        patterns = [path_of(word) for word in globs]
+        for word in [word for seen in self.sight.commands for word in seen.words]:
+            texts = expand_brace_lists(word)
+            if texts is None:
+                return True
+            patterns += [text for text in texts if UNKNOWN in text]
+            if any(self._is_closed(text, cwd) for text in texts if UNKNOWN not in text for cwd in self.here.cwds):
+                return True
+        if any(self.files.glob_finds_a_rule(pattern, cwd) for pattern in patterns for cwd in self.here.cwds):
             return True
         return any(_Line(text, self.files, self.depth + 1).names_closed_file() for text in self.meant)
 
@@ -383,6 +394,15 @@ class _Line:
             for tree in find_reads(words).trees
             for cwd in self.here.cwds
         )  # fmt: skip
+
+    def _passes_on_closed(self) -> bool:
+        """Whether `find` searches a folder with a closed file, and gives what it finds to another command."""
+        words = [word for seen in self.sight.commands for word in seen.words]
+        return any(not _PUT_IN.isdisjoint(word.names) for word in words) and any(
+            self.files.read_in_passing(folder, cwd, hidden=True, follow=False)
+            for folder in self._searched()
+            for cwd in self.here.cwds
+        )
 
     def _is_closed(self, path: str, cwd: str) -> bool:
         if not path or len(path) > MOST_PATH or "\0" in path:

@@ -118,7 +118,8 @@ class FileRules:
         return any(one.deny is not None or one.ask is not None for one in checked)
 
     def glob_finds_a_rule(self, path: str, at: str) -> bool:
-        """Whether a pattern may find a file that a rule names in full: by the names alone, nothing need exist."""
+        """Whether a pattern may find a file that a rule names in full, or something in a folder that it names: by the
+        names alone, nothing need exist."""
         full = self.policy.home + path[1:] if path[:2] == "~/" else posixpath.join(at, path)
         start, _, rest = full.partition(UNKNOWN)
         start, _, begun = start.rpartition("/")
@@ -127,8 +128,8 @@ class FileRules:
             for rule in self.rules.guarded:
                 for base in self._anchored(rule)[1]:
                     further = base[len(names) :]
-                    if base[: len(names)] == names and len(further) == len(parts) and all(
-                        _finds_name(pattern, name) for pattern, name in zip(parts, further, strict=True)
+                    if base[: len(names)] == names and len(further) <= len(parts) and all(
+                        _finds_name(pattern, name) for pattern, name in zip(parts, further, strict=False)
                     ):  # fmt: skip
                         return True
         return False

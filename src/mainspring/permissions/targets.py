@@ -14,6 +14,12 @@ FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 _DESCRIPTOR = re.compile(r"[0-9]*-?\Z", re.ASCII)  # other digits name a file
 
+HOME_VARIABLE = re.compile(r"\$(?:HOME\b|\{HOME\b[^}]*\})")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_COMPUTED = re.compile(r"\$\w*|[*?]|\[[^\]]*\]")
+_QUOTES = str.maketrans("", "", "'\"\\")
+MOST_EXPANDED = 1_000  # words of one with brace lists
+
 _PROTECTED = names(
     """.git .hg .svn .claude .mainspring .mcp.json .vscode .idea .husky .githooks .npmrc .yarnrc .envrc .bashrc .profile
     .bash_profile .zshrc .ssh .github .devcontainer .cursor .gitconfig .gitmodules .pre-commit-config.yaml"""
@@ -86,3 +92,22 @@ def is_network(path: str) -> bool:
 def format_word(word: ShellWord) -> str:
     """For a person: computed parts as `*`."""
     return word.text.replace(UNKNOWN, "*")
+
+
+def expand_brace_lists(word: ShellWord) -> list[str] | None:
+    """What a word with `{a,b}` may become, with UNKNOWN for each part that only the shell will know; nothing for other
+    words. None: too many."""
+    raw = next((name[1:] for name in word.names if name.startswith("{") and len(name) > 2), "")
+    known = _COMPUTED.sub(UNKNOWN, HOME_VARIABLE.sub("~", raw)).translate(_QUOTES)
+    coming, found = [known] if raw else [], list[str]()
+    while coming:
+        text = coming.pop()
+        inner = _BRACES.search(text)
+        if inner is None:
+            found.append(text)
+            continue
+        parts = inner[1].split(",") if "," in inner[1] else [UNKNOWN]
+        coming += [f"{text[: inner.start()]}{part}{text[inner.end() :]}" for part in parts]
+        if len(coming) + len(found) > MOST_EXPANDED:
+            return None
+    return found
