@@ -132,6 +132,38 @@ def test_files_and_conversation(tmp_path: Path) -> None:
     play(main, tmp_path, Say.of(bash("echo > a")), DONE, Say.of(bash("echo > b")), DONE)
 
 
+@pytest.mark.parametrize("aim", ["one", "two"])
+def test_after_an_undone_rewind_all_is_as_it_was(tmp_path: Path, aim: str) -> None:
+    """Also after another prompt in between. What the rewind and its undoing changed is not taken for changes of the
+    user, in this process and in the next one."""
+
+    async def main(stage: Stage) -> None:
+        work = stage.folder
+        session = stage.open(**ON)
+        prompts = {text: await prompt(session, text) for text in ("one", "two")}
+        (work / "mine").write_text("of the user")
+        whole = tree_of(work)
+        listed = [one.text for one in await session.checkpoints()]
+        report = await session.rewind(prompts[aim], files=True)
+        await prompt(session, "another")
+        await session.undo_rewind(report)
+        assert tree_of(work) == whole
+        assert said(session) == [one.text for one in await session.checkpoints()] == listed == ["one", "two"]
+        for _ in range(2):
+            again = await session.rewind(prompts["one"], conversation=False, files=True)
+            assert [Path(one.path).name for one in again.kept] == ["mine"]
+            assert sorted(tree_of(work)) == ["mine"]
+            await session.undo_rewind(again)
+            assert tree_of(work) == whole
+            named = session.world.about.session_id
+            await session.close()
+            session = stage.open(resume=named, **ON)
+        await session.close()
+
+    replies = [Say.of(bash("echo > a")), DONE, Say.of(bash("echo > b; echo >> a")), DONE]
+    play(main, tmp_path, *replies, Say.of(bash("echo other > a; echo > c")), DONE)
+
+
 def test_to_the_first_prompt(tmp_path: Path) -> None:
     """Nothing is left of the conversation; the checkpoints stay, to undo it."""
 

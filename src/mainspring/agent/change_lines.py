@@ -7,7 +7,7 @@ Paths are relative to the working directory. Lines have no control characters; a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mainspring.agent.slash.lines import TextStyle, clean_line, shorten_about
@@ -54,6 +54,12 @@ def describe_change(change: FileChange) -> str:
     return ", ".join([words for words in (KINDS[change.kind], counts) if words]) or "changed"
 
 
+def describe_kept(change: FileChange) -> str:
+    """What a rewind would do to a file that it keeps."""
+    words = describe_change(change)
+    return f"would be {words}" if change.kind in ("created", "deleted") and not change.folder else words
+
+
 def describe_totals(changes: Sequence[FileChange]) -> str:
     """ "2 files, +3 -1"; without changes "no files"."""
     if not changes:
@@ -97,7 +103,7 @@ def format_rewind(report: RewindReport, root: str) -> Iterator[StyledLine]:
         verb = "would be" if report.dry_run else "was" if len(report.kept) == 1 else "were"
         what = "it" if len(report.kept) == 1 else "them"
         yield StyledLine(f"{plural(len(report.kept), 'file')} {verb} kept, because you changed {what} since:")
-        yield from format_changes(report.kept, root)
+        yield from format_changes(report.kept, root, describe_kept)
     if report.failed:
         verb = "cannot" if report.dry_run else "could not"
         yield StyledLine(f"{plural(len(report.failed), 'file')} {verb} be restored:", TextStyle.YELLOW)
@@ -107,8 +113,13 @@ def format_rewind(report: RewindReport, root: str) -> Iterator[StyledLine]:
     yield from format_left_out(report.left_out, root)
 
 
-def format_changes(changes: Sequence[FileChange], root: str, most: int = MOST_FILES) -> Iterator[StyledLine]:
-    shown = [(shorten_change_path(one.path, root), describe_change(one)) for one in changes[:most]]
+def format_changes(
+    changes: Sequence[FileChange],
+    root: str,
+    describe: Callable[[FileChange], str] = describe_change,
+    most: int = MOST_FILES,
+) -> Iterator[StyledLine]:
+    shown = [(shorten_change_path(one.path, root), describe(one)) for one in changes[:most]]
     widest = max([len(path) for path, _ in shown], default=0)
     for path, words in shown:
         yield StyledLine(f"  {path:<{widest}}  {words}")

@@ -153,6 +153,15 @@ class FileCheckpoints:
         checkpoints of the session in that file. Those of prompts from this one on are not listed any more."""
         await asyncio.to_thread(self._history.take_over, history_folder(file), prompt)
 
+    async def take_back(self, file: str) -> None:
+        """The rewind after which this session was continued from the one in that file is undone: that one gets what has
+        happened since. It may be in use elsewhere; then its checkpoints stay as they are."""
+        await self._settled()
+        before = FileHistory(file)
+        with suppress(OSError, UsageError):
+            await asyncio.to_thread(before.take_back, self._history.folder)
+        before.close()
+
     # --- reading ---
 
     async def list(self) -> tuple[FileCheckpoint, ...]:

@@ -1,8 +1,11 @@
 """Rewinds a live session: its conversation, its files, or both; and takes that back."""
 
+# ruff: noqa: PTH120  # pathlib takes 8 ms to load
+
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +19,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin, User
 from mainspring.core.value import Bundle
 from mainspring.messages_api import Unreadable
+from mainspring.sessions.paths import file_of
 
 if TYPE_CHECKING:
     from mainspring.agent.session import AgentSession
@@ -64,9 +68,18 @@ async def undo_rewind(session: AgentSession, report: RewindReport) -> RewindRepo
     if report.undo:
         done = await rewind_session(session, report.undo, conversation=False, files=True, dry_run=False, include=())
     if report.conversation:
-        await session.resume(report.session_before)
+        await return_to_session(session, report.session_before)
     after = session.world.about.session_id
     return replace(done, conversation=report.conversation, session_before=before, session_after=after)
+
+
+async def return_to_session(session: AgentSession, session_id: str) -> None:
+    """Undoes the rewind of a conversation: continues with the session before it, whose files are restored by now. So
+    what the rewind and its undoing changed is not taken for changes of the user there. Raises `StartError`."""
+    journal = session.opened.journal
+    if session.world.rewinding is not None and journal is not None:
+        await session.world.rewinding.take_back(file_of(os.path.dirname(journal.file), session_id))
+    await session.resume(session_id)
 
 
 async def find_point(session: AgentSession, prompt: str) -> RewindPoint:

@@ -59,6 +59,7 @@ from mainspring.checkpoints.scan import (
 )
 from mainspring.checkpoints.store import (
     CACHE,
+    LOG,
     PLAN,
     CheckpointStore,
     LogEntry,
@@ -66,7 +67,10 @@ from mainspring.checkpoints.store import (
     StoredCheckpoint,
     TouchedFile,
     digest_of,
+    encode_entry,
     link_history,
+    read_bytes,
+    read_log,
 )
 from mainspring.core.errors import UsageError
 from mainspring.secrets.held import mask_secrets
@@ -129,6 +133,10 @@ class FileHistory:
         self._stopped = True
 
     @property
+    def folder(self) -> str:
+        return self._folder
+
+    @property
     def store(self) -> CheckpointStore:
         with self._lock:
             if self._store is None:
@@ -159,6 +167,23 @@ class FileHistory:
             found = [one.number for one in self.store.records if one.prompt == prompt]
             if found:
                 self.store.append(LogEntry(dropped=(found[0], self.store.records[-1].number)))
+
+    def take_back(self, folder: str) -> None:
+        """A rewind is undone, so the session goes on where it was before: this history gets all that the one in this
+        folder, which has continued it, has stored since. Does nothing if both have gone on."""
+        with self._lock:
+            store = self.store
+            store.lock()
+            ours, theirs = read_bytes(f"{self._folder}/{LOG}"), read_bytes(f"{folder}/{LOG}")
+            if not ours or not theirs.startswith(ours):
+                return
+            entries = [said for _, said in read_log(theirs[len(ours) :])]
+            more = [LogEntry(listed=said.dropped) for said in entries if said.dropped is not None]
+            added = [said.checkpoint.number for said in entries if said.checkpoint and said.checkpoint.prompt]
+            if added:
+                more.append(LogEntry(dropped=(added[0], added[-1])))
+            link_history(folder, self._folder, b"".join(map(encode_entry, more)))
+            self.close()
 
     # --- taking checkpoints ---
 

@@ -77,6 +77,7 @@ class LogEntry(Struct, frozen=True, omit_defaults=True):
     checkpoint: StoredCheckpoint | None = None
     touched: TouchedFile | None = None
     dropped: tuple[int, int] | None = None  # the prompts of these checkpoints are not in the conversation any more
+    listed: tuple[int, int] | None = None  # they are again: the rewind that dropped them was undone
     resting: int = -1  # the session has changed nothing since this checkpoint: what follows is the user's
 
 
@@ -126,6 +127,8 @@ class CheckpointStore:
             self._know(said.touched.contents)
         if said.dropped is not None:
             self.dropped.append(said.dropped)
+        if said.listed in self.dropped:
+            self.dropped.remove(said.listed)
         if said.resting >= 0:
             self.resting.add(said.resting)
 
@@ -196,12 +199,11 @@ class CheckpointStore:
     def append(self, said: LogEntry) -> None:
         """Stores it for good: returns when a power loss would not undo it."""
         self.lock()
-        body = zlib.compress(_encode(said), LEVEL)
+        data = encode_entry(said)
         fd = os.open(self._path(LOG), os.O_WRONLY | os.O_CREAT | _PRIVATE, 0o600)
         try:
             os.ftruncate(fd, self._end)  # what a crash has left
             os.lseek(fd, self._end, os.SEEK_SET)
-            data = b"%08x%08x" % (len(body), zlib.crc32(body)) + body
             _write_all(fd, data)
             os.fsync(fd)
         finally:
@@ -296,6 +298,11 @@ class PackWriter:
                 os.unlink(os.path.join(self._folder, self.name))
 
 
+def encode_entry(said: LogEntry) -> bytes:
+    body = zlib.compress(_encode(said), LEVEL)
+    return b"%08x%08x" % (len(body), zlib.crc32(body)) + body
+
+
 def read_log(data: bytes) -> Iterator[tuple[int, LogEntry]]:
     """The whole records, each with its end. Stops at the first that a crash has cut off, or of an unknown version."""
     at = 0
@@ -314,8 +321,9 @@ def read_log(data: bytes) -> Iterator[tuple[int, LogEntry]]:
         yield at, said
 
 
-def link_history(old: str, new: str) -> None:
-    """Gives a fork the checkpoints of the session that it continues: packs as hard links, the rest as a copy."""
+def link_history(old: str, new: str, more: bytes = b"") -> None:
+    """Gives a fork the checkpoints of the session that it continues: packs as hard links, the rest as a copy. `more`:
+    further entries of the log."""
     try:
         with open(os.path.join(old, LOG), "rb") as file:
             log = file.read()
@@ -324,9 +332,9 @@ def link_history(old: str, new: str) -> None:
     make_folder(os.path.join(new, PACKS))
     for name in os.listdir(os.path.join(old, PACKS)):
         _link(os.path.join(old, PACKS, name), os.path.join(new, PACKS, name))
-    for name, data in ((CACHE, _bytes_of(os.path.join(old, CACHE))), (LOG, log)):  # the log last: then all is there
-        if data:
-            _write_whole(os.path.join(new, name), data, sync=name == LOG)
+    if cache := read_bytes(os.path.join(old, CACHE)):
+        _write_whole(os.path.join(new, CACHE), cache, sync=False)
+    _write_whole(os.path.join(new, LOG), log + more, sync=True)  # at the end: then all is there
 
 
 def _link(old: str, new: str) -> None:
@@ -338,10 +346,10 @@ def _link(old: str, new: str) -> None:
         except OSError:  # a file system without hard links
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PRIVATE, 0o600)
             with os.fdopen(fd, "wb") as file:
-                file.write(_bytes_of(old))
+                file.write(read_bytes(old))
 
 
-def _bytes_of(file: str) -> bytes:
+def read_bytes(file: str) -> bytes:
     try:
         with open(file, "rb") as opened:
             return opened.read()

@@ -66,7 +66,7 @@ def format_session_changes(
             yield StyledLine("")
         yield StyledLine(format_prompt_changes(one, number), TextStyle.CYAN)
         if only_stat:
-            yield from format_changes([each.change for each in one.files], root, EVERY)
+            yield from format_changes([each.change for each in one.files], root, most=EVERY)
             continue
         for each in one.files:
             yield from format_diff(each, root)

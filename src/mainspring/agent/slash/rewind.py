@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from mainspring.agent.change_lines import describe_point, describe_point_changes, format_rewind
 from mainspring.agent.options import StartError
 from mainspring.agent.prompt_list import list_prompts_in_file
+from mainspring.agent.rewind import return_to_session
 from mainspring.agent.session_rows import format_age
 from mainspring.agent.slash.lines import SlashCommandError, TextStyle, clean_line, file_of, print_line
 from mainspring.checkpoints.entries import FileCheckpoint, RewindReport
@@ -177,7 +178,7 @@ async def perform_rewind(talk: SlashContext, point: FileCheckpoint, given: Rewin
             include=include,
         )  # fmt: skip
         if given.conversation and not given.dry_run and point.id in talk.rewound:
-            await talk.session.resume(talk.rewound[point.id])
+            await return_to_session(talk.session, talk.rewound[point.id])
         found.append(done)
 
     try:

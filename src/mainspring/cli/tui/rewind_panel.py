@@ -160,7 +160,8 @@ def describe_rewind(report: RewindReport, root: str, at: float) -> Iterator[Text
     yield Text.assemble(("│ ", "frame"), (format_age(at - point.at / 1_000), "detail"))
     yield Text()
     if report.conversation:
-        yield Text("The conversation is forked; the full one stays under its own id.", "note")
+        full = "The conversation is forked; the full one stays under its own id."
+        yield Text(full if is_prompt else "The conversation before that rewind is resumed.", "note")
     if report.files:
         yield Text(f"The code changes back in {describe_totals(report.files)}:")
         yield from list_changes(report.files, root)
