@@ -224,6 +224,22 @@ def test_errors_say_why_and_what_to_do(stage: Stage) -> None:
     assert files(stage) == {"a": "1\n2\n", "b": "2\n"}
 
 
+def test_nothing_to_rewind(serve: Serve) -> None:
+    """A stored session without a prompt; and one whose files are as they were."""
+    stage = serve(DONE)
+    folder = stage.home / "projects" / "p"
+    folder.mkdir(parents=True)
+    (folder / f"{ID}.jsonl").write_text(
+        json.dumps({"type": "custom-title", "customTitle": "t", "sessionId": ID}) + "\n"
+    )
+    for words in ([], ["--list"], ["--dry-run"], ["--to", "1", "--files"]):
+        assert f"nothing to rewind: session '{ID}' has no prompts" in refused(stage.run("rewind", ID, *words))
+    (folder / f"{ID}.jsonl").unlink()
+    asked(stage, "one")
+    shown = lines(stage.run("rewind", ID, "--files"))
+    assert shown == [f"Rewound session {ID} to before: one", "No files to restore: none has changed since."]
+
+
 def test_a_session_in_use_is_left_alone(stage: Stage) -> None:
     import fcntl
 

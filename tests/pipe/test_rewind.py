@@ -6,9 +6,11 @@ import asyncio
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,11 +84,33 @@ def test_between_prompts(serve: Serve) -> None:
     assert stage.talk(main, **OPTIONS) == []
 
 
+def tree_of(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """Every name with its kind, mode and content."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for one in sorted(folder.rglob("*")):
+        mode = one.lstat().st_mode
+        content = str(one.readlink()) if one.is_symlink() else one.read_text() if one.is_file() else ""
+        found[str(one.relative_to(folder))] = (stat.S_IFMT(mode), 0 if one.is_symlink() else mode & 0o777, content)
+    return found
+
+
+CHANGES = (
+    "echo x > b; mkdir -p d/e; echo y > d/c; chmod 700 old; mv gone moved; ln -sfn b link; rmdir empty; echo > both; "
+    "rm kind; mkdir kind; echo z > kind/z"
+)
+
+
 def test_the_clients_give_the_same_result(serve: Serve) -> None:
-    """The client over the pipe and ours in this process, each on a copy of the same session and workspace."""
-    stage = serve(Say.of(write("a", "1"), bash("echo x > b; mkdir d; echo y > d/c; chmod 700 old")), Say.of("Done."))
-    (stage.folder / "old").write_text("it was")
-    (stage.folder / "old").chmod(0o644)
+    """The client over the pipe and ours in this process, each on a copy of the same session and workspace. The user has
+    changed a file that the session had changed, and another."""
+    stage = serve(Say.of(write("a", "1"), bash(CHANGES)), Say.of("Done."))
+    work, kept = stage.folder, stage.home.with_name("kept")
+    for name in ("old", "gone", "both", "kind", "mine"):
+        (work / name).write_text("it was")
+        (work / name).chmod(0o644)
+    (work / "empty").mkdir(0o750)
+    (work / "link").symlink_to("old")
+    before = tree_of(work)
     ids: list[str] = []
     told: list[Told] = []
 
@@ -98,32 +122,31 @@ def test_the_clients_give_the_same_result(serve: Serve) -> None:
         await client.rewind_files(ids[0])
 
     async def ours() -> None:
-        options = Options(
-            cwd=stage.folder, env=stage.environment, resume=told[0].result.session_id, enable_file_checkpointing=True
-        )
+        options = Options(cwd=work, env=stage.environment, resume=told[0].result.session_id,
+                          enable_file_checkpointing=True)  # fmt: skip
         async with Client(options) as client:
             await client.rewind_files(ids[0])
 
-    def tree() -> dict[str, tuple[int, str]]:
-        files = [one for one in sorted(stage.folder.rglob("*")) if one.is_file()]
-        return {one.name: (one.stat().st_mode & 0o777, one.read_text()) for one in files}
+    def keep(old: Path, new: Path) -> None:
+        shutil.copytree(old, new, symlinks=True, dirs_exist_ok=True)
 
     stage.talk(first, **OPTIONS)
-    changed = tree()
-    kept = stage.home.with_name("kept")
-    shutil.copytree(stage.home, kept)
+    for name in ("both", "mine"):
+        (work / name).write_text("of the user")
+    changed = tree_of(work)
+    keep(stage.home, kept / "home")
+    keep(work, kept / "work")
     stage.talk(theirs, resume=told[0].result.session_id, **OPTIONS)
-    after = tree()
-    assert (sorted(changed), after) == (["a", "b", "c", "old"], {"old": (0o644, "it was")})
-    shutil.rmtree(stage.home)
-    kept.rename(stage.home)
-    for name, (mode, text) in changed.items():
-        file = stage.folder / ("d/c" if name == "c" else name)
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-        file.chmod(mode)
+    after = tree_of(work)
+    assert after == before | {"mine": changed["mine"]}
+    for folder in (stage.home, work):
+        for one in folder.iterdir():
+            shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
+    keep(kept / "home", stage.home)
+    keep(kept / "work", work)
+    assert tree_of(work) == changed
     asyncio.run(ours())
-    assert tree() == after
+    assert tree_of(work) == after
 
 
 def test_in_another_process(serve: Serve) -> None:
