@@ -33,6 +33,7 @@ BYTES_PER_TOKEN = 4  # of a request; the actual number replaces the estimate whe
 FIRST_WAIT = 1.0  # seconds after a refusal that names no time
 RECENT = 5.0  # seconds over which the actual rate is measured
 BACK_OFF, RECOVER = 0.85, 0.02  # share of the rate after a refusal; and its growth in each second without one
+TICK = 0.000_1  # seconds; a timer for less would not be exact
 SLOWEST = 0.2  # requests per second, whatever is refused
 UNSLOTTED = "Agent"  # a subagent's own tools take slots
 
@@ -290,7 +291,7 @@ class ModelScheduler:
     def _admit(self, queue: ModelQueue) -> None:
         while not queue.is_empty:
             now = self._clock()
-            if (delay := queue.wait(now)) > 0:
+            if (delay := queue.wait(now)) > TICK:
                 if queue.timer is None:
                     queue.timer = asyncio.get_running_loop().call_later(delay, self._wake, queue)
                 return
