@@ -52,6 +52,10 @@ def results(stage: Stage) -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in map(json.loads, lines)}
 
 
+def wait_for_requests(stage: Stage, number: int) -> None:
+    stage.until(lambda: len(stage.requests) >= number)
+
+
 def writes(name: str, content: str) -> Any:
     """A model that writes a file, then ends."""
 
@@ -230,7 +234,7 @@ def test_a_killed_fleet_continues_in_the_same_workspaces(serve: Serve, repositor
     flags = ("--max-concurrent", "4", "--processes", processes, *ALLOWED)
     for most in (6, 12):
         running = stage.start("fleet", "run", "tasks.jsonl", "--out", "out", *flags)
-        stage.until(lambda most=most: len(stage.requests) >= most)
+        wait_for_requests(stage, most)
         running.kill()
         running.communicate()
     assert fleet(stage, *flags)[0] == 0
@@ -254,7 +258,7 @@ def test_it_stops_in_order_and_the_same_command_continues(serve: Serve, how: sig
     write_tasks(stage, *tasks)
     arguments = ("fleet", "run", "tasks.jsonl", "--out", "out", "--max-concurrent", "2", *ALLOWED)
     running = stage.start(*arguments)
-    stage.until(lambda: len(stage.requests) >= 2)
+    wait_for_requests(stage, 2)
     running.send_signal(how)
     out, err = running.communicate(timeout=60)
     assert "Stopping: running turns end first." in err.decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Unpack
 
 from mainspring.agent.options import SessionOptions
 from mainspring.core.errors import UsageError
@@ -41,14 +41,13 @@ class CommandAgent:
             self.options, dict(self._environment), lambda _chat: (), once=once, deltas=deltas, ledger=ledger
         )
 
-    def with_options(self, model: str | None = None, /, **options: Any) -> CommandAgent:
+    def with_options(self, model: str | None = None, /, **options: Unpack[AgentOptions]) -> CommandAgent:
         """`options`: as `FleetTask.options` has them; they have been checked."""
         for name in NOT_HERE:
             if name in options:
                 raise UsageError(f"the option '{name}' has no effect on a task of 'mainspring fleet': remove it")
-        given = AgentOptions(**options)
-        builtin, own = make_tools(given.get("tools", ()))
-        made = make_session_options(given, model, builtin, tuple([tool.name for tool in own]), None, None)
+        builtin, own = make_tools(options.get("tools", ()))
+        made = make_session_options(options, model, builtin, tuple([tool.name for tool in own]), None, None)
         names: set[str] = {FIELDS.get(name, name) for name in options}
         if model is not None:
             names.add("model")

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -61,7 +61,7 @@ class PlansSessions(Protocol):
         self, deps: object, *, once: bool = False, deltas: bool = True, ledger: Ledger | None = None
     ) -> SessionPlan: ...
 
-    def with_options(self, model: str | None = None, /, **options: Any) -> PlansSessions: ...
+    def with_options(self, model: str | None = None, /, **options: Unpack[AgentOptions]) -> PlansSessions: ...
 
 
 class AgentFactory(Bundle):
@@ -215,7 +215,7 @@ class TaskRunner:
         if found is None:
             given = dict(task.options)
             model = given.pop(MODEL, None)
-            found = self._agents[key] = self._agent.with_options(model, **given)
+            found = self._agents[key] = self._agent.with_options(model, **cast("AgentOptions", given))
         return found
 
     async def _answer(self, chat: AgentChat[Any], task: FleetTask, *, resumes: bool) -> Answer[Any] | AgentError:

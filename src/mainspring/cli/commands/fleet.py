@@ -40,7 +40,7 @@ from mainspring.fleet.results import RESULTS, TaskResult, parse_results
 from mainspring.fleet.runner import AgentFactory
 from mainspring.fleet.scheduler import FleetLimits
 from mainspring.fleet.tasks import FleetTask, load_tasks
-from mainspring.text import plural, truncate
+from mainspring.text import as_list, plural, truncate
 
 PROGRESS = "progress.json"  # of the fleet that runs, for `fleet status`
 EACH = 0.5  # seconds between two looks
@@ -116,7 +116,10 @@ def run(args: Namespace) -> int:
 
 def make_agent(values: dict[str, Any]) -> CommandAgent:
     """In a worker process. `values`: of the flags, through JSON."""
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        words = as_list(value)
+        given[name] = tuple(words) if words or value == [] else value
     return CommandAgent(Arguments(values=given).session)
 
 
