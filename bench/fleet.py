@@ -25,7 +25,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PEERS = ("pydantic-ai", "openai-agents")
-SESSION = re.compile(rb"session (\d+) turns")
+SESSION = re.compile(rb"session (\d+) begins")
 WARM_UP = 3  # sessions before the first measurement
 
 
@@ -35,7 +35,7 @@ WARM_UP = 3  # sessions before the first measurement
 async def serve(delay: float, per_minute: int) -> None:
     """Prints its port; for each line on its input, its counts. `per_minute`: refuse what is beyond, 0: nothing."""
     sys.path.insert(0, str(HERE))
-    from agent_server import reply_to
+    from agent_server import Asked, answer_at_once
 
     rate = per_minute / 60
     level, at = rate / 2, time.monotonic()  # a bucket that holds half a second
@@ -62,12 +62,15 @@ async def serve(delay: float, per_minute: int) -> None:
                     continue
                 level -= 1
                 answered += 1
-                if session := SESSION.search(body):
+                session = SESSION.search(body)
+                if session:
                     if (before := last.get(session[1])) is not None:
                         gaps.append(now - before)
                     last[session[1]] = now
-                await asyncio.sleep(delay)
-                writer.write(reply_to(head.split(" ", 2)[1].partition("?")[0], body))
+                path = head.split(" ", 2)[1].partition("?")[0]
+                if session:
+                    await asyncio.sleep(delay)
+                writer.write(answer_at_once(Asked.read(path), path, body))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -133,14 +136,14 @@ def add(a: int, b: int) -> int:
 
 
 async def measure(library: str, sessions: int, turns: int) -> dict[str, float]:
-    prompts = [f"session {number} turns={turns - 1}." for number in range(sessions)]
+    prompts = [f"session {number} begins" for number in range(sessions)]
     if library != "mainspring":
         sys.path.insert(0, str(HERE))
         from agent_worker import LIBRARIES
 
         ask = LIBRARIES[library]()
         for _ in range(WARM_UP):
-            await ask("turns=1.")
+            await ask("warm up")
         meter = Meter()
         texts = await asyncio.gather(*[ask(prompt) for prompt in prompts])
         assert set(texts) == {"Done."}
@@ -149,7 +152,7 @@ async def measure(library: str, sessions: int, turns: int) -> dict[str, float]:
 
     agent = Agent("claude-haiku-4-5", tools=[add])
     with tempfile.TemporaryDirectory() as out:
-        async for result in Fleet(agent, out=f"{out}/first").run(["turns=1."] * WARM_UP):
+        async for result in Fleet(agent, out=f"{out}/first").run(["warm up"] * WARM_UP):
             assert not result.is_error, result
         meter, done = Meter(), 0
         async for result in Fleet(agent, max_concurrent=sessions, out=f"{out}/out").run(prompts):
@@ -164,7 +167,8 @@ def run_measured(library: str, sessions: int, turns: int, delay: float) -> dict[
     python = HERE.parent / (".venv" if library == "mainspring" else ".venv-agents") / "bin/python"
     server = Server(delay)
     try:
-        env = {**os.environ, "ANTHROPIC_BASE_URL": server.url, "OPENAI_BASE_URL": f"{server.url}/v1"}
+        url = f"{server.url}/0/add/{turns - 1}/k"
+        env = {**os.environ, "ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1"}
         env |= {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
         command = [str(python), __file__, "--measure", library, str(sessions), str(turns)]
         found: dict[str, float] = json.loads(
@@ -199,10 +203,10 @@ async def keep_limit(per_minute: int, sessions: int, seconds: float) -> None:
 
     server = Server(0.5, per_minute)
     try:
-        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k"}
+        env = {"ANTHROPIC_BASE_URL": f"{server.url}/0/add/1000/k", "ANTHROPIC_API_KEY": "k"}
         agent = Agent("claude-haiku-4-5", tools=[add], persist=False, env=env)
         fleet = Fleet(agent, max_concurrent=sessions, limits=FleetLimits(requests_per_minute=per_minute))
-        reading = fleet.run([f"session {number} turns=1000." for number in range(sessions)])
+        reading = fleet.run([f"session {number} begins" for number in range(sessions)])
         waiting = asyncio.ensure_future(anext(reading))
         await asyncio.sleep(2)  # until all sessions are open
         server.counts()

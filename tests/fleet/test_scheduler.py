@@ -101,9 +101,12 @@ def test_tokens_are_corrected_by_what_a_reply_used() -> None:
 def test_a_refusal_makes_all_sessions_wait_and_lowers_the_rate() -> None:
     paused: list[tuple[str, float]] = []
 
+    def note_pause(model: str, seconds: float) -> None:
+        paused.append((model, seconds))
+
     async def main() -> list[float]:
         loop = asyncio.get_running_loop()
-        scheduler = ModelScheduler(FleetLimits(), clock=loop.time, on_pause=lambda *one: paused.append(one))
+        scheduler = ModelScheduler(FleetLimits(), clock=loop.time, on_pause=note_pause)
         before = await call_for(scheduler, 5, 10)
         assert len(before) == 100  # without a limit
         began = loop.time()
@@ -116,6 +119,21 @@ def test_a_refusal_makes_all_sessions_wait_and_lowers_the_rate() -> None:
     after = virtually(main())
     assert 100 < len(after) < 200  # 200 without the refusal
     assert paused[0] == (MODEL, 3.0)
+
+
+def test_a_few_refusals_below_a_known_limit_delay_no_other_call() -> None:
+    async def main() -> tuple[list[float], list[float]]:
+        scheduler = scheduler_of(FleetLimits(requests_per_minute=6_000))
+        await call_for(scheduler, 10, 200)
+        scheduler.note_response(MODEL, 429, {"retry-after": "1"})
+        after = await call_for(scheduler, 10, 200)
+        for _ in range(50):
+            scheduler.note_response(MODEL, 429, {"retry-after": "1"})
+        return after, await call_for(scheduler, 10, 200)
+
+    after, refused = virtually(main())
+    assert len(after) >= 980
+    assert len(refused) < 900
 
 
 def test_headers_that_say_that_nothing_is_left() -> None:
@@ -137,7 +155,7 @@ def test_a_pacer_whose_loop_was_late_catches_up_a_little() -> None:
     while pacer.wait(100) == 0:
         pacer.take(100, 1)
         taken += 1
-    assert taken == 3  # and not 1,000
+    assert taken == 6  # and not 1,000
 
 
 @pytest.mark.parametrize("wrong", [FleetLimits(requests_per_minute=0), FleetLimits(tokens_per_minute={"a": -1})])

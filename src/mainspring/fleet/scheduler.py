@@ -28,11 +28,12 @@ from mainspring.providers.rate_limits import read_rate_limits
 
 MINUTE = 60.0
 MARGIN = 0.995  # of a limit: clocks differ, and a request that was admitted first may arrive second
-SLACK = 0.25  # seconds of unused admissions that may follow at once, when the event loop was late
+SLACK = 0.5  # seconds of unused admissions that may follow at once, when the event loop was late
 BYTES_PER_TOKEN = 4  # of a request; the actual number replaces the estimate when the reply ends
 FIRST_WAIT = 1.0  # seconds after a refusal that names no time
 RECENT = 5.0  # seconds over which the actual rate is measured
 BACK_OFF, RECOVER = 0.85, 0.02  # share of the rate after a refusal; and its growth in each second without one
+FEW = 0.01  # share of the calls of the last seconds
 TICK = 0.000_1  # seconds; a timer for less would not be exact
 SLOWEST = 0.2  # requests per second, whatever is refused
 UNSLOTTED = "Agent"  # a subagent's own tools take slots
@@ -135,7 +136,8 @@ class ModelQueue:
         self._learned = LearnedRate()
         self._paused_until = self._refused_at = float("-inf")
         self._waiting: OrderedDict[str, deque[WaitingCall]] = OrderedDict()
-        self._sent: deque[float] = deque()  # the times of the last seconds
+        self._sent: deque[float] = deque()  # the times of the last seconds,
+        self._refused: deque[float] = deque()  # and of refusals
         self._usual_output = 0.0  # tokens of a reply, on average
         self.timer: asyncio.TimerHandle | None = None
         self.requests = RatePacer(self._request_rate, now)
@@ -217,14 +219,22 @@ class ModelQueue:
     def pause(self, now: float, seconds: float) -> None:
         self._paused_until = max(self._paused_until, now + seconds)
 
-    def refuse(self, now: float, seconds: float) -> None:
-        """The server refused a call because of its rate limit. Those that were on their way count as one refusal."""
+    def refuse(self, now: float, seconds: float) -> bool:
+        """The server refused a call because of its rate limit. Those that were on their way count as one refusal.
+        False: only the call waits. If the limit is known, a few refusals are due to clocks that differ."""
+        self._refused.append(now)
+        while self._refused[0] < now - RECENT:
+            self._refused.popleft()
+        few = len(self._refused) <= max(1, FEW * len(self._sent))
+        if self._requests and few and seconds <= RECENT:
+            return False
         if now - self._refused_at > max(1.0, seconds):
             span = min(RECENT, max(1.0, now - self._sent[0])) if self._sent else 1.0
             self._learned.lower(len(self._sent) / span, now, seconds)
             self._adjust(now)
             self._refused_at = now
         self.pause(now, seconds)
+        return True
 
 
 class ModelScheduler:
@@ -310,8 +320,8 @@ class ModelScheduler:
         if status == 429:
             wait = retry_after(headers, time.time())
             seconds = FIRST_WAIT if wait is None else wait / 1_000
-            self.queue(model).refuse(self._clock(), seconds)
-            self._on_pause(model, seconds)
+            if self.queue(model).refuse(self._clock(), seconds):
+                self._on_pause(model, seconds)
         elif status == 200 and (seconds := seconds_until_reset(headers)) > 0:
             self.pause(model, seconds)
             self._on_pause(model, seconds)
