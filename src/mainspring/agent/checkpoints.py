@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from mainspring.checkpoints.compare import is_below
 from mainspring.checkpoints.entries import Cause, FileCheckpoint, PromptChanges, RewindReport
-from mainspring.checkpoints.history import FileHistory, describe_results
+from mainspring.checkpoints.history import FileHistory
+from mainspring.checkpoints.rewind_plan import describe_results
 from mainspring.checkpoints.store import HistoryInUse
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Origin, User

@@ -11,45 +11,46 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
-from itertools import pairwise
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from mainspring.checkpoints.compare import (
     EntryChange,
-    describe_change,
     diff_change,
     is_below,
     is_covered,
     is_same,
     list_differences,
-    list_head_moves,
     without_obvious_folders,
 )
 from mainspring.checkpoints.entries import (
     Cause,
-    FileChange,
     FileCheckpoint,
     FileEntry,
-    LeftOut,
     PromptChanges,
     RewindReport,
     Tree,
 )
 from mainspring.checkpoints.restore import (
     ActionResult,
-    RestoreAction,
     RestorePlan,
     carry_out,
     look_at,
-    make_plan,
+)
+from mainspring.checkpoints.rewind_plan import (
+    PREFIX,
+    RewindPlan,
+    RewindPlanner,
+    describe_checkpoint,
+    list_refusals,
+    list_spans,
+    users_alone,
+    with_results,
 )
 from mainspring.checkpoints.scan import (
-    OUT_OF_SCOPE,
     SECRET,
     CheckpointLimits,
     WorkspaceScan,
@@ -76,37 +77,9 @@ from mainspring.core.errors import UsageError
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.line_format import SNAPSHOT
 from mainspring.sessions.paths import history_folder, size_of
-from mainspring.text import plural
 
-PREFIX = "checkpoint:"  # before the number, in an id
 LONGEST_TEXT = 200  # characters of a prompt
-MOST_NAMED = 10  # paths in a message
 MANY = 100  # files: after reading as many, the memory of the scan is stored
-
-
-class CheckpointSpan(NamedTuple):
-    """The names that changed between two checkpoints, and whose changes they are."""
-
-    before: StoredCheckpoint
-    after: StoredCheckpoint
-    by_user: bool
-
-
-class RewindPlan(NamedTuple):
-    """What a rewind would do."""
-
-    plan: RestorePlan
-    report: RewindReport
-
-    @property
-    def paths(self) -> list[str]:
-        return self.plan.paths
-
-    def refuse(self, refused: dict[str, str]) -> RewindReport:
-        """The report, if these paths may not be written."""
-        return with_results(
-            self.report, [ActionResult(one, refused.get(os.fsdecode(one.path), "")) for one in self.plan.actions]
-        )
 
 
 class FileHistory:
@@ -370,21 +343,12 @@ class FileHistory:
             )
         return found[0]
 
-    def spans(self, since: int = 0) -> list[CheckpointSpan]:
-        """Between one checkpoint and the next, from this one on."""
-        records, resting = self.store.records, self.store.resting
-        return [
-            CheckpointSpan(before, after, before.number in resting)
-            for before, after in pairwise(records)
-            if before.number >= since
-        ]
-
     def _count_changes(self) -> dict[int, int]:
         counts: dict[int, set[bytes]] = {}
         owner = 0
         for record in self.store.records[:1]:
             owner = record.number
-        for span in self.spans():
+        for span in list_spans(self.store):
             owner = span.before.number if span.before.prompt else owner
             if not span.by_user and span.after.cause != "rewound":
                 theirs = users_alone(span.after)
@@ -480,93 +444,9 @@ class FileHistory:
             else:
                 undo = self.take(roots, "rewind", at).number
                 now = self._newest()
-            return self._plan(record, now, without_inner(roots), undo, include, over_user=over_user)
-
-    def _plan(  # noqa: PLR0913  # what a plan depends on
-        self,
-        record: StoredCheckpoint,
-        now: Tree,
-        roots: Iterable[str],
-        undo: int,
-        include: Collection[str],
-        *,
-        over_user: bool,
-    ) -> RewindPlan:
-        wanted = self.store.tree(record.number)
-        mine, others = self._owners(record.number, now)
-        found = {
-            one.path: one
-            for one in self._touched_changes(record.number)
-            if not is_covered(wanted, record.roots, one.path) or (one.path in now and now[one.path].why)
-        }
-        found |= {one.path: one for one in self._tree_changes(record, wanted, now, tuple(roots))}
-        known = [one for _, one in sorted(found.items())]
-        blocked = [one for one in known if why_blocked(one)]
-        changes = [one for one in known if not why_blocked(one)]
-        chosen: list[EntryChange] = []
-        kept: list[EntryChange] = []
-        for change in changes:
-            users = change.path in others and not _is_included(change.path, include)
-            (kept if users and not (over_user and change.path in mine) else chosen).append(change)
-        chosen = _without_parents_of(kept, chosen, now)
-        actions = [RestoreAction(os.fsencode(one.path), one.old, one.new) for one in chosen]
-        plan = make_plan(record.number, undo, record.roots, actions)
-        report = RewindReport(
-            describe_checkpoint(record, 0, 0),
-            files=self._describe(chosen, others),
-            kept=self._describe(kept, others),
-            failed=tuple([describe_change(one, self._content, why=why_blocked(one)) for one in blocked]),
-            left_out=tuple([LeftOut(path, entry.why) for path, entry in sorted(wanted.items()) if entry.why]),
-            heads=list_head_moves(record.heads, read_heads(tuple(roots))),
-            undo=f"{PREFIX}{undo}" if undo else "",
-        )
-        return RewindPlan(plan, report)
-
-    def _describe(self, changes: list[EntryChange], others: set[str]) -> tuple[FileChange, ...]:
-        return tuple([
-            describe_change(one, self._content, by_user=one.path in others) for one in without_obvious_folders(changes)
-        ])  # fmt: skip
-
-    def _owners(self, since: int, now: Tree) -> tuple[set[str], set[str]]:
-        """The paths that the session changed since, and those that the user changed."""
-        mine, others = set[str](), set[str]()
-        for span in self.spans(since):
-            paths = {os.fsdecode(path) for path in (*span.after.changed, *span.after.removed)}
-            if span.by_user:
-                others |= paths
-            else:
-                others.update(map(os.fsdecode, span.after.late))
-                mine |= paths.difference(map(os.fsdecode, users_alone(span.after)))
-        last = self.store.records[-1].number
-        if now is not self._last:
-            paths = {one.path for one in list_differences(self._newest(), now)}
-            (others if last in self.store.resting else mine).update(paths)
-        mine |= {os.fsdecode(one.path) for one in self.store.touched if one.since >= since}
-        return mine, others
-
-    def _tree_changes(
-        self, record: StoredCheckpoint, wanted: Tree, now: Tree, roots: tuple[str, ...]
-    ) -> list[EntryChange]:
-        """From now to then. What one of the two does not know is left alone."""
-        found: list[EntryChange] = []
-        for path, have, want in list_differences(now, wanted):
-            if is_out_of_scope(have) or is_out_of_scope(want) or not is_below(path, record.roots):
-                continue  # a root itself stays as it is, too
-            if want is None and ((have is not None and have.why) or not is_covered(wanted, record.roots, path)):
-                continue  # a content that is not stored stays: its removal could not be undone
-            seen = have if is_covered(now, roots, path) else look_at(path)
-            if not is_same(seen, want):
-                found.append(EntryChange(path, seen, want))
-        return found
-
-    def _touched_changes(self, since: int) -> list[EntryChange]:
-        """Files that no checkpoint covered when a tool changed them: as before the first such change."""
-        first: dict[str, TouchedFile] = {}
-        for one in self.store.touched:
-            if one.since >= since:
-                first.setdefault(os.fsdecode(one.path), one)
-        found = [EntryChange(path, look_at(path), one.entry) for path, one in first.items()]
-        return [one for one in found if not is_same(one.old, one.new)]
+            return RewindPlanner(self.store, self._newest(), self._content).plan(
+                record, now, without_inner(roots), undo, include, over_user=over_user
+            )
 
     def restore(self, planned: RewindPlan, refused: dict[str, str], at: int) -> RewindReport:
         """Carries a plan out, except for the refused paths. Then takes a checkpoint."""
@@ -582,7 +462,7 @@ class FileHistory:
                 self.take(plan.roots, "rewound", at, rests=True)  # before the plan goes: it says that all is done
             finally:
                 self.store.end_rewind()
-            return with_results(report, [*results, *_refusals(plan, refused)])
+            return with_results(report, [*results, *list_refusals(plan, refused)])
 
     # --- after a crash ---
 
@@ -609,19 +489,7 @@ class FileHistory:
                 results = carry_out(plan.without(refused), self.store.read, self.store.tree(plan.undo))
                 self.take(plan.roots, "rewound", at, rests=True)
             self.store.end_rewind()
-            return [*results, *_refusals(plan, refused)]
-
-
-def _refusals(plan: RestorePlan, refused: dict[str, str]) -> list[ActionResult]:
-    found = [(one, refused.get(os.fsdecode(one.path), "")) for one in plan.actions]
-    return [ActionResult(one, why) for one, why in found if why]
-
-
-def describe_results(results: list[ActionResult]) -> str:
-    """Of a rewind that was finished after a crash."""
-    left = [f"'{os.fsdecode(one.action.path)}' ({one.why})" for one in results if one.why]
-    said = f"A rewind of files was interrupted by a crash. It is finished now: {plural(len(results), 'path')}"
-    return f"{said}, but not {', '.join(left[:MOST_NAMED])}" if left else said
+            return [*results, *list_refusals(plan, refused)]
 
 
 def was_marked(session_file: str, prompt: str) -> bool:
@@ -630,38 +498,6 @@ def was_marked(session_file: str, prompt: str) -> bool:
     with suppress(OSError), open(session_file, "rb") as lines:  # noqa: PTH123  # pathlib takes 8 ms to load
         return any(line.startswith(SNAPSHOT) and b'"v":' in line and mark in line for line in lines)
     return False
-
-
-def describe_checkpoint(record: StoredCheckpoint, changed: int, files: int) -> FileCheckpoint:
-    return FileCheckpoint(
-        f"{PREFIX}{record.number}", record.prompt, record.text, record.at, record.cause, files, changed, record.heads
-    )
-
-
-def with_results(report: RewindReport, results: list[ActionResult]) -> RewindReport:
-    """What could not be done goes from `files` to `failed`."""
-    why = {os.fsdecode(one.action.path): one.why for one in results if one.why}
-    named = {one.path for one in report.files}
-    failed = [replace(one, why=why[one.path]) for one in report.files if one.path in why]
-    failed += [*report.failed]
-    failed += [
-        FileChange(path, "deleted" if entry.action.want is None else "changed", folder=True, why=entry.why)
-        for entry in results
-        if entry.why and (path := os.fsdecode(entry.action.path)) not in named
-    ]
-    return replace(report, files=tuple([one for one in report.files if one.path not in why]), failed=tuple(failed))
-
-
-def is_out_of_scope(entry: FileEntry | None) -> bool:
-    return entry is not None and entry.why in OUT_OF_SCOPE
-
-
-def why_blocked(change: EntryChange) -> str:
-    """Why this path cannot be restored; empty: it can."""
-    for entry in (change.new, change.old):
-        if entry is not None and entry.why and (entry is change.new or entry.kind != "file"):
-            return entry.why
-    return ""
 
 
 def apply_record(tree: Tree, record: StoredCheckpoint) -> list[EntryChange]:
@@ -682,11 +518,6 @@ def is_known_change(change: EntryChange) -> bool:
     return not any(entry is not None and entry.why for entry in (change.old, change.new))
 
 
-def users_alone(record: StoredCheckpoint) -> set[bytes]:
-    """What only the user changed, after the run and before this look at the workspace."""
-    return {path for path, edited in record.late.items() if not edited}
-
-
 def read_times(path: str) -> tuple[int, int]:
     """When it was changed in any way, and when it was written to, in nanoseconds."""
     try:
@@ -705,28 +536,6 @@ def _note(known: dict[str, EntryChange], changes: list[EntryChange]) -> None:
 def _changed_files(record: StoredCheckpoint) -> list[bytes]:
     shown = [path for path, entry in record.changed.items() if entry.kind in ("file", "link") and not entry.why]
     return [*shown, *record.removed]
-
-
-def _is_included(path: str, include: Collection[str]) -> bool:
-    return path in include or is_below(path, include)
-
-
-def _without_parents_of(kept: list[EntryChange], chosen: list[EntryChange], now: Tree) -> list[EntryChange]:
-    """Without folders that would go although something in them stays."""
-    going = {one.path for one in chosen if one.new is None or one.new.kind != "folder"}
-    stays = {one.path for one in kept if one.old is not None}
-    stays |= {path for path in now if path not in going and now[path].kind != "folder"}
-    parents = set[str]()
-    for path in stays:
-        above = path.rpartition("/")[0]
-        while above and above not in parents:
-            parents.add(above)
-            above = above.rpartition("/")[0]
-    return [
-        one
-        for one in chosen
-        if not (one.path in parents and one.old is not None and one.old.kind == "folder" and one.path in going)
-    ]
 
 
 def _accept(digest: bytes, data: bytes) -> str:  # noqa: ARG001  # as a scan calls it
