@@ -17,5 +17,5 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def leaves(target: str, depth: int) -> bool:
-    """Whether a relative link goes above `docs/`, or to what the site leaves out."""
-    return target.startswith("../" * depth) or "decisions" in target
+    """Whether a relative link goes above `docs/`."""
+    return target.startswith("../" * depth)

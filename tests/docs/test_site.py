@@ -73,6 +73,15 @@ def test_a_page_reads_without_javascript(site: Path) -> None:
     assert "A tool is a function with type hints and a docstring." in text
 
 
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_page_links_to_the_decisions_behind_it(site: Path) -> None:
+    page = (site / "sessions.html").read_text("utf-8")
+    targets = re.findall(r'href="(decisions/[^"]+)"', page)
+    assert targets
+    assert [target for target in targets if not (site / target).exists()] == []
+
+
 @pytest.fixture
 def address(site: Path) -> Iterator[str]:
     class Quiet(http.server.SimpleHTTPRequestHandler):
