@@ -198,8 +198,8 @@ def as_message(events: Events) -> dict[str, Any]:
     return {**events[0][1]["message"], "content": content, "stop_reason": events[-2][1]["delta"]["stop_reason"]}
 
 
-async def answer_paced(asked: Asked, path: str, body: bytes, writer: asyncio.StreamWriter) -> None:
-    """Each token at its moment, whatever the writes take."""
+async def answer_paced(asked: Asked, path: str, body: bytes, writer: asyncio.StreamWriter) -> int:
+    """Each token at its moment, whatever the writes take. Returns the moment of the last write."""
     loop = asyncio.get_running_loop()
     begun, tokens, pending = loop.time(), 0, HEAD
     for token, data in render(events_of(asked, path, body, count_done(asked, path, body))):
@@ -209,7 +209,9 @@ async def answer_paced(asked: Asked, path: str, body: bytes, writer: asyncio.Str
             writer.write(pending)
             pending = b""
             await asyncio.sleep(max(0.0, begun + tokens / asked.pace - loop.time()))
+    written = monotonic_ns()
     writer.write(pending + b"0\r\n\r\n")
+    return written
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -234,11 +236,13 @@ async def answer(path: str, body: bytes, received: int, writer: asyncio.StreamWr
         return
     asked = Asked.read(path)
     if asked.pace and STREAM.search(body) and path.endswith("/messages"):
-        await answer_paced(asked, path, body, writer)
+        written = await answer_paced(asked, path, body, writer)
     else:
-        writer.write(answer_at_once(asked, path, body))
+        data = answer_at_once(asked, path, body)
+        written = monotonic_ns()  # before the write: a server that has to wait behind it would shorten the gap
+        writer.write(data)
     if b'"tools"' in body or asked.play == "words":  # else a title or the like
-        TIMES.setdefault(asked.key, []).append((received, monotonic_ns()))
+        TIMES.setdefault(asked.key, []).append((received, written))
 
 
 async def main() -> None:
