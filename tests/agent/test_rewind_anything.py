@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from checkpoints.stage import RandomChanges, Shape, shape_of
-from tiers import parametrize_few
 
 from agent.stage import ScriptedHost, Stage, play, read_until_idle
 from mainspring.agent.session import AgentSession
@@ -127,7 +126,8 @@ def results_of(session: AgentSession) -> list[ToolResult]:
 
 
 @pytest.mark.needs("bwrap")
-@parametrize_few("seed", range(40), keep=1)
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(40))
 def test_any_prompt_can_be_gone_back_to_and_that_be_undone(tmp_path: Path, seed: int) -> None:
     chance = Random(seed)
     tmp_path = tmp_path.resolve()

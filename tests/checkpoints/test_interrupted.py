@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import crash_undo
 import pytest
-from tiers import long
 
 
 @pytest.mark.needs("strace")
-@pytest.mark.parametrize(
-    ("name", "times"), [("rewind", 2), long("checkpoint", 8), long("rewind", 12), long("undo", 6), long("recovery", 6)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "times"), [("checkpoint", 8), ("rewind", 12), ("undo", 6), ("recovery", 6)])
 def test_killed_at_any_system_call(name: str, times: int) -> None:
     with crash_undo.bench_of(name) as bench:
         points = bench.points[:: max(1, len(bench.points) // times)]
