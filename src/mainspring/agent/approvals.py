@@ -18,7 +18,6 @@ from mainspring import agent, tools
 from mainspring.agent.host import Answers, ApprovalRequest, Host, HostHook, QuestionSet
 from mainspring.core.errors import ToolError
 from mainspring.engine.deps import CallQuestion
-from mainspring.mcp.base import START, make_tool_name
 from mainspring.text import as_object
 from mainspring.tools.base import Approval, approval_to_text
 
@@ -128,6 +127,8 @@ def question_with(text: str, asked: QuestionInput) -> str | None:
 class PermissionTool:
     def __init__(self, name: str, options: SessionOptions, servers: Callable[[], McpServers | None]) -> None:
         """`servers` is called when a question comes: the session is built later."""
+        from mainspring.mcp.base import START  # 5 ms; most sessions have no such tool
+
         if not name.startswith(START):
             stdio = "" if options.driven else f" ('stdio' needs '{options.spell('driven')}')"
             why = f" must be the full name of an MCP tool, 'mcp__server__tool'{stdio}"
@@ -148,6 +149,8 @@ class PermissionTool:
             return approval_to_text(Approval("deny", message=f"The permission tool '{self.name}' failed: {error}"))
 
     def _found(self) -> tuple[McpServerConnection, str]:
+        from mainspring.mcp.base import make_tool_name
+
         servers = self._servers()
         for server in servers.servers.values() if servers is not None else ():
             for listed in server.tools.values():

@@ -53,9 +53,10 @@ class StreamJsonOutput:
         self.failed = False
 
     async def show(self, update: AnyUpdate) -> None:
-        for frame in self._renderer.render(update):
-            self.failed = bool(frame.get("is_error"))
-            await self._take(frame)
+        for one in await self._renderer.read_on(update):
+            for frame in self._renderer.render(one):
+                self.failed = bool(frame.get("is_error"))
+                await self._take(frame)
 
     async def finish(self) -> None:
         pass

@@ -95,14 +95,14 @@ class Client:
             self._restored = await sdk.restore_from_store(self.options)
         try:
             with CallerMistakes():
-                await self._begin()
+                await self._begin(describe=not last)  # `query` asks for no description
             if prompt is not None and self._session is not None and not self._session.over:  # else the reader gets it
                 await self.query(prompt, last=last)
         except BaseException:
             await self.disconnect()
             raise
 
-    async def _begin(self) -> None:
+    async def _begin(self, *, describe: bool) -> None:
         given = self._restored.options if self._restored is not None else self.options
         home = self._restored.folder if self._restored is not None else None
         try:
@@ -110,7 +110,7 @@ class Client:
         except (StartError, UsageError) as error:
             raise not_started(error) from None
         try:
-            self._about = await self._session.start()
+            self._about = await self._session.start(describe=describe)
         except (StartError, UsageError) as error:
             raise self._told(error) from None
         except CLIConnectionError:

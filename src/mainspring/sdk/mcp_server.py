@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import ToolError, UsageError
@@ -133,8 +133,8 @@ def make_response(number: object, result: Object) -> Object:
 
 
 class SdkMcpServers:
-    def __init__(self, given: Mapping[str, Any] | str | Path) -> None:
-        named: Mapping[str, Any] = {} if isinstance(given, str | Path) else given
+    def __init__(self, given: Mapping[str, Any] | str | os.PathLike[str]) -> None:
+        named: Mapping[str, Any] = {} if isinstance(given, str | os.PathLike) else given
         here = {name: one["instance"] for name, one in named.items() if one.get("type") == "sdk"}
         self._ours = {name: SdkMcpSession(one) for name, one in here.items() if isinstance(one, SdkMcpServer)}
         self._others: dict[str, Any] = {name: one for name, one in here.items() if name not in self._ours}

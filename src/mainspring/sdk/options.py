@@ -11,7 +11,6 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mainspring.agent.option_checks import (
@@ -40,13 +39,14 @@ from mainspring.core.errors import UsageError
 from mainspring.sdk.errors import CanUseToolShadowedWarning
 from mainspring.sdk.hooks import EVENTS, HookEvent, HookMatcher
 from mainspring.sdk.permissions import CanUseTool, PermissionMode
-from mainspring.sdk.tools import SdkMcpTool
 from mainspring.sdk.typed_dicts import SandboxSettings, SdkPluginConfig, TaskBudget, ThinkingConfig
 from mainspring.text import did_you_mean
 from mainspring.tools.base import Tool
 from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
+    from pathlib import Path  # 3 ms to load
+
     from mainspring.providers.base import Provider
     from mainspring.sdk.stores import SessionStore
 
@@ -92,7 +92,7 @@ class Options:
     can_use_tool: CanUseTool | None = None  # called for tool calls that no rule covers; None: they are denied
     permission_prompt_tool_name: str | None = None  # an MCP tool that is asked instead
     hooks: dict[HookEvent, list[HookMatcher]] | None = None
-    add_dirs: list[str | Path] = field(default_factory=list[str | Path])
+    add_dirs: list[str | Path] = field(default_factory=list["str | Path"])
     sandbox: SandboxSettings | None = None  # as in settings
 
     # --- the model ---
@@ -211,7 +211,7 @@ KINDS: dict[str, OptionCheck] = {
     "setting_sources": NAMES,
     "skills": OptionCheck("a list of names, or 'all'", is_skills),
     "agents": OptionCheck("a dict of AgentDefinition", is_table_of(AgentDefinition)),
-    "mcp_servers": OptionCheck("a dict of servers, a file or JSON", instance_of(str, Path, Mapping)),
+    "mcp_servers": OptionCheck("a dict of servers, a file or JSON", instance_of(str, os.PathLike, Mapping)),
     "strict_mcp_config": FLAG,
     "include_partial_messages": FLAG,
     "include_hook_events": FLAG,
@@ -268,19 +268,25 @@ def check_values(given: Options) -> None:
         check_option("task_budget", total)
 
 
+def refuse_tool(one: Any) -> None:
+    from mainspring.tools.sdk_mcp_tool import SdkMcpTool
+
+    if isinstance(one, SdkMcpTool):
+        raise UsageError(
+            f"'tools' has '{one.name}', made by 'tool(name, description, schema)': pass it to 'create_sdk_mcp_server'; "
+            "'@tool' on a typed function makes tools for this list"
+        )
+
+
 def check_tools(given: Options) -> None:
     tools: Sequence[Any] = () if given.tools is None or isinstance(given.tools, Mapping) else given.tools
     for one in tools:
-        if isinstance(one, SdkMcpTool):
-            raise UsageError(
-                f"'tools' has '{one.name}', made by 'tool(name, description, schema)': pass it to "
-                "'create_sdk_mcp_server'; '@tool' on a typed function makes tools for this list"
-            )
         if isinstance(one, Tool) and (one.name in SPECS or one.name in TAKEN or one.name.startswith("mcp__")):
             raise UsageError(
                 f"'tools' has a function named '{one.name}', but that name is taken: rename it with '@tool(name=...)'"
             )
         if not isinstance(one, str | Tool):
+            refuse_tool(one)
             raise UsageError(f"'tools' has {shorten_repr(one)}: use names, and tools made by '@tool'")
     names = [one if isinstance(one, str) else one.name for one in tools]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -315,7 +321,7 @@ def check_hooks(hooks: Mapping[Any, Any]) -> None:
 
 
 def check_servers(given: Options) -> None:
-    named: Mapping[str, object] = {} if isinstance(given.mcp_servers, str | Path) else given.mcp_servers
+    named: Mapping[str, object] = {} if isinstance(given.mcp_servers, str | os.PathLike) else given.mcp_servers
     for name, one in named.items():
         if not isinstance(one, Mapping):
             raise UsageError(f"'mcp_servers' has {shorten_repr(one)} for '{name}': use a dict")
@@ -343,7 +349,7 @@ def check_asking(given: Options) -> None:
 
 def find_caller_level() -> int:
     """The `stacklevel` of a warning for the line of the program that called us, through coroutines as well."""
-    package, level, frame = f"{Path(__file__).parents[1]}{os.sep}", 0, inspect.currentframe()
+    package, level, frame = f"{__file__.rsplit(os.sep, 2)[0]}{os.sep}", 0, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
     return level

@@ -73,9 +73,9 @@ class ConnectedSession:
 
     # --- life cycle ---
 
-    async def start(self) -> Frame:
+    async def start(self, *, describe: bool = True) -> Frame:
         """The session's description of itself; empty if it could not be resumed: its only message says why. Raises the
-        error that prevents the start.
+        error that prevents the start. `describe`: without it, it is always empty, and nothing is loaded for it.
         """
         try:
             opened = open_journal(self._config, self._mirror.add if self._mirror is not None else None)
@@ -93,7 +93,7 @@ class ConnectedSession:
         await self._started.wait()
         if not self.started and self.error is not None:
             raise self.error
-        return await self.request(self._about(session))
+        return await self.request(self._about(session, describe=describe))
 
     def _new_session(self, opened: OpenedSession) -> AgentSession:
         mirror = self._mirror.add if self._mirror is not None else None
@@ -103,10 +103,10 @@ class ConnectedSession:
             session.watch_hooks()
         return session
 
-    async def _about(self, session: AgentSession) -> Frame:
+    async def _about(self, session: AgentSession, *, describe: bool) -> Frame:
         if (servers := session.world.mcp) is not None:
             await servers.ready(kind="sdk")  # only the program's servers; others may connect later
-        return about_us(session.world, session.config, session.state)
+        return about_us(session.world, session.config, session.state) if describe else {}
 
     async def _serve(self, session: AgentSession) -> None:
         try:
@@ -114,7 +114,8 @@ class ConnectedSession:
             self.started = True
             self._started.set()
             async for update in session.updates():
-                await self._show(update)
+                for one in await self._renderer.read_on(update):
+                    await self._show(one)
         except Exception as error:  # noqa: BLE001  # the reader gets it
             self.error = error
         finally:

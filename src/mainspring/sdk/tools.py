@@ -12,24 +12,17 @@ Simpler, and without a server: `@tool` on a typed function, and the function in 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, TypedDict
+from typing import Any
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import as_object_or_none
 from mainspring.sdk.mcp_server import SdkMcpServer
+from mainspring.sdk.typed_dicts import McpSdkServerConfig
 from mainspring.tools.base import Tool
 from mainspring.tools.custom import tool
 from mainspring.tools.sdk_mcp_tool import SdkMcpTool, ToolAnnotations, json_schema
 
 __all__ = ["McpSdkServerConfig", "SdkMcpTool", "ToolAnnotations", "create_sdk_mcp_server", "tool"]
-
-
-class McpSdkServerConfig(TypedDict):
-    """An MCP server in this process, made by `create_sdk_mcp_server`."""
-
-    type: str
-    name: str
-    instance: Any
 
 
 def create_sdk_mcp_server(

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from mainspring.sdk.tools import McpSdkServerConfig
-
 # --- options ----------------------------------------------------------------------------------------
 
 
@@ -120,6 +118,14 @@ class McpHttpServerConfig(TypedDict):
     type: Literal["http", "sse"]
     url: str
     headers: NotRequired[dict[str, str]]
+
+
+class McpSdkServerConfig(TypedDict):
+    """An MCP server in this process, made by `create_sdk_mcp_server`."""
+
+    type: str
+    name: str
+    instance: Any
 
 
 McpServerConfig = McpStdioServerConfig | McpHttpServerConfig | McpSdkServerConfig

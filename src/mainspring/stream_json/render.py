@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, assert_never
 
 from mainspring.agent.updates import (
@@ -25,7 +26,8 @@ from mainspring.agent.updates import (
     SubagentMoved,
     TaskChanged,
 )
-from mainspring.core.updates import Result
+from mainspring.core.updates import Injected, RequestStarted, Result
+from mainspring.hooks.events import HookPoint
 from mainspring.messages_api import Object
 from mainspring.stream_json.frames import FrameEncoder
 from mainspring.stream_json.incoming import WirePrompt
@@ -37,6 +39,43 @@ if TYPE_CHECKING:
 BY_REPORT = {"kind": "task-notification"}  # the origin of a run that a subagent's report started
 
 
+# Seconds, at most, that `init` is later than it could be: until the request begins, for which tools may be waited for,
+# and from then until it is out, which takes one millisecond, and longer where its connection does.
+UNTIL_REQUEST, UNTIL_SENT = 0.1, 0.02
+
+
+async def read_ahead(started: RunStarted, session: AgentSession) -> list[AnyUpdate]:
+    """The updates of a session's first run until its request is under way, to be rendered then.
+
+    `init` reports the sandbox, skills and output styles. To find them out takes 12 ms, and 70 where the sandbox was
+    never tried, and the request does not need them. The run goes on while its updates are read. Hooks of the host see
+    the prompt after `init`, so with hooks nothing is read ahead.
+    """
+    read: list[AnyUpdate] = [started]
+    if session.world.hands.hooks.any_at(HookPoint.USER_PROMPT_SUBMIT):
+        return read
+    updates, loop = session.updates(), asyncio.get_running_loop()
+    due = loop.time() + UNTIL_REQUEST
+    while (left := due - loop.time()) > 0:
+        reading = asyncio.ensure_future(updates.__anext__())
+        try:
+            await asyncio.wait({reading}, timeout=left)
+        finally:
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait({reading})
+        if reading.cancelled() or isinstance(reading.exception(), StopAsyncIteration):
+            break
+        read.append(reading.result())
+        if isinstance(read[-1], RequestStarted):
+            due = loop.time() + UNTIL_SENT
+        elif not isinstance(read[-1], Injected):
+            break
+    while updates.unread:  # before the time that `init` takes counts as that of the reply
+        read.append(await anext(updates))
+    return read
+
+
 class Renderer:
     """Holds frames of hooks and prompts between runs until the next one: clients expect none after a result."""
 
@@ -44,7 +83,7 @@ class Renderer:
         """`states`: extra fields of frames about the state; None: send no such frames."""
         self._session, self._notices, self._states = session, notices, states
         self._held: list[Object] = []
-        self._in_run = False
+        self._in_run = self._began = False
         self.frames = self._new_frames()
 
     def _new_frames(self) -> FrameEncoder:
@@ -59,6 +98,13 @@ class Renderer:
             replay=options.replay_user_messages,
             forward=options.forward_subagent_text,
         )
+
+    async def read_on(self, update: AnyUpdate) -> list[AnyUpdate]:
+        """The update, with more of them if it begins the first run: see `read_ahead`."""
+        if self._began or not isinstance(update, RunStarted):
+            return [update]
+        self._began = True
+        return await read_ahead(update, self._session)
 
     def render(self, update: AnyUpdate) -> list[Object]:
         if not isinstance(update, SessionUpdate):

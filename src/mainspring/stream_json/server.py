@@ -102,7 +102,8 @@ class StreamJsonServer:
             await self.session.start()
             await self._take(first)
             async for update in self.session.updates():
-                await self._show(update)
+                for one in await self.renderer.read_on(update):
+                    await self._show(one)
         finally:
             await run_to_completion(self._close(listening))
             self._complain()
