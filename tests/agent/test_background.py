@@ -18,9 +18,10 @@ from agent.test_front_ends import hooked, say
 from mainspring.agent.background_tasks import BackgroundTask
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import Idle, RunStarted, SubagentMoved, TaskChanged
-from mainspring.core.updates import AgentStarted, CallDone, Result
+from mainspring.core.updates import AgentStarted, CallDone, CallStarted, Result
 from mainspring.sdk import Client, Options, ResultMessage
 from mainspring.simulator.replies import ReceivedRequest, Reply, Say
+from mainspring.stream_json.render import Renderer
 
 __all__ = ["say", "sit_at", "sit_at_terminal"]  # fixtures
 
@@ -150,6 +151,25 @@ def test_a_stopped_command_wakes_nobody(tmp_path: Path) -> None:
         ]
         assert [one.state for one in session.tasks()] == ["stopped"]
         assert NOTICE not in sent(stage.server.requests[-1])
+        await session.close()
+
+    play(main, tmp_path, choose=start_and_stop)
+
+
+def test_a_late_reader_hears_that_a_command_started_before_it_hears_of_its_end(tmp_path: Path) -> None:
+    """Even if it had ended when the first of the two was read: clients wait for both frames."""
+
+    async def main(stage: Stage) -> None:
+        session = stage.open(permission_mode=FREE)
+        await session.start()
+        renderer = Renderer(session)
+        await session.submit("start it")
+        await read_until(session, lambda update: isinstance(update, CallStarted))
+        (stage.folder / "go").touch()
+        await until(lambda: [one.state for one in session.tasks()] == ["completed"])  # nothing is read meanwhile
+        taken = await read_until_idle(session)
+        frames = [frame for one in taken if isinstance(one, TaskChanged) for frame in renderer.render(one)]
+        assert [frame["subtype"] for frame in frames] == ["task_started", "task_updated", "task_notification"]
         await session.close()
 
     play(main, tmp_path, choose=start_and_stop)

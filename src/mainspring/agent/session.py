@@ -259,7 +259,7 @@ class AgentSession:
         return self._denied
 
     def _task_changed(self, task: BackgroundCommand) -> None:
-        self._updates.push(TaskChanged(task))
+        self._updates.push(TaskChanged(task, task.status))
         if task.status in ("completed", "failed") and not self._killed:
             self._runs.report(agent.make_task_notification(task))
 

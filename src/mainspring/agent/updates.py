@@ -129,6 +129,7 @@ class TaskChanged(SessionUpdate):
     """A command in the background has started or ended."""
 
     task: Any
+    status: str  # then: it may have changed again when this is read
 
 
 @final

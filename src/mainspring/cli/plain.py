@@ -404,7 +404,7 @@ class PlainRun:
             case RunBroken():
                 screen.broke_off(str(update.error))
             case TaskChanged():
-                if update.task.status in ("completed", "failed"):
+                if update.status in ("completed", "failed"):
                     output.line(update.task.report, TextStyle.DIM)
             case Notice():
                 self._talk.config.options.say(update.text)

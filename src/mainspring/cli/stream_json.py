@@ -45,11 +45,17 @@ def make_json_output(session: AgentSession, output_format: str, write: Write) ->
     return StreamJsonOutput(session, write)
 
 
+MOST_JOINED = 64  # lines of one write
+
+
 class StreamJsonOutput:
-    """Prints all frames as they arrive."""
+    """Prints all frames as they arrive: those of updates that arrived together, such as the deltas of a read, with one
+    write."""
 
     def __init__(self, session: AgentSession, write: Write) -> None:
         self._renderer, self._write = Renderer(session), write
+        self._updates = session.updates()
+        self._lines: list[bytes] = []  # not written yet
         self.failed = False
 
     async def show(self, update: AnyUpdate) -> None:
@@ -57,12 +63,19 @@ class StreamJsonOutput:
             for frame in self._renderer.render(one):
                 self.failed = bool(frame.get("is_error"))
                 await self._take(frame)
+        if self._lines and (not self._updates.unread or len(self._lines) >= MOST_JOINED):
+            await self._write_lines()
 
     async def finish(self) -> None:
-        pass
+        if self._lines:
+            await self._write_lines()
+
+    async def _write_lines(self) -> None:
+        lines, self._lines = self._lines, []
+        await self._write(b"".join(lines))
 
     async def _take(self, frame: Object) -> None:
-        await self._write(encode_line(frame))
+        self._lines.append(encode_line(frame))
 
 
 class JsonOutput(StreamJsonOutput):

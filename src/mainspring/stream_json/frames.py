@@ -159,9 +159,9 @@ class FrameEncoder:
         self._failure, self._denials = None, []
         self._trigger = "auto" if parse_compact_command(wish) is None else "manual"
 
-    def of_shell(self, shell: ShellTask) -> list[Object]:
+    def of_shell(self, shell: ShellTask, status: str) -> list[Object]:
         """A command in the background has started or ended."""
-        return shell_frames(shell, self.system, self._now())
+        return shell_frames(shell, status, self.system, self._now())
 
     def broke_off(self, why: str) -> list[Object]:
         """Replaces the result: something outside the run ended it, such as a full disk."""

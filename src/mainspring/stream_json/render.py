@@ -130,7 +130,7 @@ class Renderer:
             case PromptQueued():
                 return self._in_a_run(self.frames.queued(update))
             case TaskChanged():
-                return frames.of_shell(update.task)
+                return frames.of_shell(update.task, update.status)
             case SubagentMoved():
                 return self._in_a_run(frames.system("task_updated", moved_fields(update.agent_id)))
             case Notice():

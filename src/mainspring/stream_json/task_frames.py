@@ -175,20 +175,17 @@ class ShellTask(Protocol):
     about: str
 
     @property
-    def status(self) -> str: ...
-
-    @property
     def path(self) -> str: ...
 
 
-def shell_frames(shell: ShellTask, system: Callable[[str, Object], Object], now: int) -> list[Object]:
+def shell_frames(shell: ShellTask, status: str, system: Callable[[str, Object], Object], now: int) -> list[Object]:
     about = shell.about or shell.command
-    if shell.status == "running":
+    if status == "running":
         told: Object = {"task_id": shell.id, "tool_use_id": shell.call, "description": about}
         return [system("task_started", told | {"task_type": "local_bash", "is_backgrounded": True})]
-    patch = {"status": shell.status, "end_time": now}
-    status = "stopped" if shell.status == "killed" else shell.status
-    ended: Object = {"task_id": shell.id, "tool_use_id": shell.call, "status": status}
+    patch = {"status": status, "end_time": now}
+    told_as = "stopped" if status == "killed" else status
+    ended: Object = {"task_id": shell.id, "tool_use_id": shell.call, "status": told_as}
     return [
         system("task_updated", {"task_id": shell.id, "patch": patch}),
         system("task_notification", ended | {"output_file": shell.path, "summary": about}),

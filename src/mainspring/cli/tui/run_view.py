@@ -285,7 +285,7 @@ class RunView:
         shown anyway."""
         if isinstance(update, SubagentMoved):
             self._under_way.agent_moved(update.agent_id)
-        elif update.task.status != "running":
+        elif update.status != "running":
             self.tell(f"● {update.task.report}", "note")
         self._paper.redraw()
 
