@@ -62,6 +62,7 @@ def test_a_word_that_matches_is_no_consent(serve: Serve, sit_at: SitAt) -> None:
     person.see("❯ 1. No, continue without them")
     assert "ilter" not in person.text
     person.type("hi" + ENTER)
+    person.see("Input: hi")
     time.sleep(1)  # longer than any guard: a grant would come now
     person.type(ENTER)
     person.see_no("Do you trust this folder?")

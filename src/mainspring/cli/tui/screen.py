@@ -36,15 +36,16 @@ from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.search import stop_search
 from prompt_toolkit.styles import DynamicStyle, Style
+from rich.text import Text
 
 from mainspring import cli
 from mainspring.cli.tui.dialog import Dialog
 from mainspring.cli.tui.editor import Editor
+from mainspring.cli.tui.layout import clip_text, one_line
 from mainspring.cli.tui.theme import ColourDepth
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.text import Text
 
     from mainspring.cli.tui.layout import Painter
 
@@ -131,6 +132,7 @@ def modal_keys(press: Callable[[str, str], None]) -> KeyBindings:
 
 FRAME = 1 / 30  # seconds: the eye sees no more
 MID_WORD = 2.0  # seconds after a typed letter in which its Enter may follow
+INPUT = "Input: "  # before what is typed while a dialog is open
 GLANCE = 0.05  # seconds between two checks for waiting keys while a dialog is open
 ESCAPE = 0.05  # seconds until a lone Escape counts, and is not the start of a key sequence
 CHORD = 1.0  # seconds between the keys of a sequence, such as 'f' and a letter in vi
@@ -371,7 +373,17 @@ class Screen:
             return ()
         if not self._modal_drawn:
             self._modal_drawn, self._attended = True, time.monotonic()
-        return self._modal.draw(self.size.columns, max(1, self.size.rows - 1))
+        width, height = self.size.columns, max(1, self.size.rows - 1)
+        typed = self._draw_input_of_dialog(width) if height > LEAST else ()
+        return [*self._modal.draw(width, height - len(typed)), *typed]
+
+    def _draw_input_of_dialog(self, width: int) -> Sequence[Text]:
+        """What was typed and is no answer, with what the input has already: it all stands there afterwards."""
+        if self._modal is None or not self._modal.unheard.strip():
+            return ()
+        room = max(1, width - len(INPUT))
+        words = one_line(f"{self._editor.buffer.text}{self._modal.unheard}")[-room:]
+        return (Text.assemble((INPUT, "note"), clip_text(Text(words, "note"), room)),)
 
     @property
     def _modal(self) -> Modal | None:
