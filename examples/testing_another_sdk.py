@@ -45,8 +45,7 @@ def test_a_stream_that_is_cut_is_no_answer(model_server: LiveServer) -> None:
 
 
 def test_a_mistake_of_ours_is_found(model_server: LiveServer) -> None:
-    """The call has no result. The real API would reject this; so does the server, and it records the mistake."""
-    model_server.forgives()
+    model_server.forgives()  # the call has no result: the server rejects that as the real API does, and records it
     asked = ask("What is 2 + 3?")
     asked["messages"] += [{"role": "assistant", "content": [call("add", a=2, b=3)]}, {"role": "user", "content": "So?"}]
     with pytest.raises(Exception, match="tool_use"):
