@@ -8,6 +8,7 @@ read JSON from other programs as far as it has the expected shape.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -197,6 +198,14 @@ def _as_text(input: Mapping[str, object]) -> str:
         return msgspec.json.encode(input).decode()
     except (TypeError, ValueError):
         return str(dict(input))
+
+
+def describe_error(error: Exception) -> str:
+    """The message; of an `OSError` without its number, and with its file behind it."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | os.PathLike) else ""
+    return f"{error.strerror}: '{name}'" if name and name != "." else error.strerror
 
 
 def as_object(value: object) -> dict[str, Any]:

@@ -206,7 +206,13 @@ def occupy_standard_descriptors() -> None:
 
 
 def report_error(error: Exception) -> int:
-    print(f"mainspring: {secrets.redact(str(error))}{see_also(error)}", file=sys.stderr)
+    from errno import EDQUOT, ENOSPC
+
+    from mainspring.text import describe_error
+
+    is_full = isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT) and not error.filename
+    what = "cannot write the output: " if is_full else ""
+    print(f"mainspring: {what}{secrets.redact(describe_error(error))}{see_also(error)}", file=sys.stderr)
     return error.code if isinstance(error, StartError) else 1
 
 

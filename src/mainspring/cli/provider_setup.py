@@ -51,7 +51,7 @@ from mainspring.secrets.sources import ANTHROPIC_HOME, CREDENTIALS, validate_key
 from mainspring.settings.edit import ValueChange, write_change
 from mainspring.settings.load import SettingsPaths, home_folder, load_settings
 from mainspring.settings.values import SettingsSource, SettingsWriteError
-from mainspring.text import strip_control_characters
+from mainspring.text import describe_error, strip_control_characters
 
 Environment = dict[str, str]
 LOCAL, AZURE = "local", "azure"
@@ -438,7 +438,7 @@ def write_setting(keys: tuple[str, ...], value: object, environment: Environment
     try:
         report = write_change(places, SettingsSource.USER, ValueChange(keys, value))
     except (SettingsWriteError, OSError) as error:
-        raise StartError(f"cannot store '{'.'.join(keys)}' in your settings: {error}") from None
+        raise StartError(f"cannot store '{'.'.join(keys)}' in your settings: {describe_error(error)}") from None
     return report.files[0] if report.files else f"{places.home}/settings.json"
 
 

@@ -42,7 +42,7 @@ from mainspring.settings import trust as trusted
 from mainspring.settings.effective import format_origins
 from mainspring.settings.load import home_folder
 from mainspring.settings.values import ProblemKind, Settings
-from mainspring.text import strip_control_characters
+from mainspring.text import describe_error, strip_control_characters
 from mainspring.tools.base import Workspace as Site
 from mainspring.tools.builtin import BuiltinTools
 
@@ -99,7 +99,7 @@ def trust(args: Namespace) -> int:
             print(f"Trusted '{place}'. Its settings, hooks, MCP servers, agents and skills now take effect.")
     except OSError as error:
         if error.filename not in (None, ".") or error.strerror is None:
-            raise StartError(str(error)) from None
+            raise StartError(describe_error(error)) from None
         home = cli_trust.list_config_homes(os.environ)[0]  # written through a descriptor, so the error does not name it
         raise StartError(f"cannot write the list of trusted folders in '{home}': {error.strerror}") from None
     return 0

@@ -22,7 +22,7 @@ from mainspring.settings.keys import KEYS, MergeRule
 from mainspring.settings.persist import PersistReport, SettingsWriter
 from mainspring.settings.single_value import SettingName, find_setting, parse_value, read_single_value, shorten
 from mainspring.settings.values import Settings, SettingsSource
-from mainspring.text import strip_control_characters
+from mainspring.text import describe_error, strip_control_characters
 
 HIDDEN = "…"
 BEHAVIORS = ("allow", "ask", "deny")
@@ -37,7 +37,7 @@ def change_config(args: Namespace) -> int:
             return print_setting(args, setting)
         report = write_setting(args, setting)
     except (MainspringError, OSError) as error:
-        failed = StartError(str(error))
+        failed = StartError(describe_error(error))
         failed.help = "mainspring config --help"
         raise failed from None
     for file in report.files:

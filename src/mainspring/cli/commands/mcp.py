@@ -25,7 +25,7 @@ from mainspring.settings.mcp_files import (
     find_configured_server,
     remove_configured_server,
 )
-from mainspring.text import strip_control_characters
+from mainspring.text import describe_error, strip_control_characters
 
 URLS = ("http://", "https://")
 
@@ -48,7 +48,7 @@ def mcp(args: Namespace) -> int:
         error.help = HELP
         raise
     except (MainspringError, OSError) as error:
-        failed = StartError(str(error))
+        failed = StartError(describe_error(error))
         failed.help = HELP
         raise failed from None
 

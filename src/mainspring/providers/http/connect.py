@@ -207,7 +207,7 @@ def lasting_error(detail: str) -> RequestRefusedError:
 def explain_os_error(error: OSError) -> str:
     match error:
         case socket.gaierror():
-            return f"the name is not known ({error.strerror}). Check the network and the name"
+            return f"the name is not known ({error.strerror})"
         case ConnectionRefusedError():
             return "refused. Is a server running there?"
         case ConnectionResetError() | BrokenPipeError():
