@@ -11,8 +11,8 @@ STRUCTURE = "#>|`~-*_"  # a line that begins with one of these waits
 INLINE = "*_`[!~"
 _FENCE = re.compile(r"\s*(```+|~~~+)\s*([\w+-]*)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
-_RULE = re.compile(r"\s{0,3}([-*_])(\s*\1){2,}\s*$")
-_TABLE_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
+RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$")
+DELIMITERS = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")  # of a table
 _QUOTE = re.compile(r"\s{0,3}>\s?(.*)$")
 _CODE = re.compile(r"(`+)(.+?)\1")
 _IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
@@ -78,7 +78,7 @@ DROPPED = "\0"  # the line has only marks
 def render_line(line: str) -> str:
     if (found := _HEADING.match(line)) is not None:
         return f"Heading: {render_inline(found[1])}"
-    if _RULE.match(line) or ("|" in line and _TABLE_RULE.match(line)):
+    if RULE.match(line) or ("|" in line and DELIMITERS.match(line)):
         return DROPPED
     if line.lstrip().startswith("|"):
         cells = [render_inline(cell.strip()) for cell in line.strip().strip("|").split("|")]

@@ -378,7 +378,7 @@ class Screen:
         return [*self._modal.draw(width, height - len(typed)), *typed]
 
     def _draw_input_of_dialog(self, width: int) -> Sequence[Text]:
-        """The text of the input as it will be when the dialog closes: the keys that are no answer are appended to it."""
+        """The text of the input as it will be when the dialog closes: keys that are no answer are appended to it."""
         if self._modal is None or not self._modal.unheard.strip():
             return ()
         room = max(1, width - len(INPUT))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+from mainspring.cli.plain_markdown import DELIMITERS, RULE
 from mainspring.cli.tui.layout import NARROWEST, WidthAware, clip_text, indent_lines, sanitize_text, wrap_text
 from mainspring.cli.tui.markdown import MarkdownText, lines_of
 
@@ -64,10 +65,8 @@ class MarkdownLine(NamedTuple):
 
 FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 HEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
-RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 ITEM = re.compile(r"([-+*]|([0-9]{1,9})[.)])([ \t]*)")
 UNDERLINE = re.compile(r"(?:-+|=+)[ \t]*$")
-DELIMITERS = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 
 
 def classify_line(line: str) -> MarkdownLine:
