@@ -8,7 +8,6 @@ read JSON from other programs as far as it has the expected shape.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -204,7 +203,7 @@ def describe_error(error: Exception) -> str:
     """The message; of an `OSError` without its number, and with its file behind it."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
-    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | os.PathLike) else ""
+    name = error.filename if isinstance(error.filename, str) else ""
     return f"{error.strerror}: '{name}'" if name and name != "." else error.strerror
 
 
