@@ -155,10 +155,11 @@ async def measure(library: str, sessions: int, turns: int) -> dict[str, float]:
         async for result in Fleet(agent, out=f"{out}/first").run(["warm up"] * WARM_UP):
             assert not result.is_error, result
         meter, done = Meter(), 0
-        async for result in Fleet(agent, max_concurrent=sessions, out=f"{out}/out").run(prompts):
+        fleet = Fleet(agent, max_concurrent=sessions, out=f"{out}/out")
+        async for result in fleet.run(prompts):
             assert (result.text, result.turns) == ("Done.", turns), result
             done += 1
-        assert done == sessions
+        assert done == sessions, fleet.stats
         return meter.stop(sessions, turns)
 
 

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,8 @@ class WorkerPool:
             budget = self._book.beyond(name)
         setup = WorkerSetup(name, self._terms, self._limits, str(self._folder), worker.share, budget)
         worker.line.send(WorkerMessage("setup", setup=setup))
+        if self._draining:
+            worker.line.send(WorkerMessage("drain"))
         reading = asyncio.ensure_future(self._read(worker))
         self._reading.add(reading)
         reading.add_done_callback(self._reading.discard)
@@ -438,7 +441,11 @@ class WorkerProcess:
         task.add_done_callback(self._running.discard)
 
     async def _run(self, task: FleetTask, attempt: int) -> None:
-        outcome = await self._runner.run(task, attempt)
+        try:
+            outcome = await self._runner.run(task, attempt)
+        except Exception as error:  # noqa: BLE001  # a bug: without an answer, the fleet would wait for ever
+            traceback.print_exc()
+            outcome = make_failure(task, attempt, f"internal error: {error!r}")
         spent = self._ledger.account.spent
         if isinstance(outcome, Unfinished):
             ended = WorkerMessage("ended", task=task, unfinished=outcome.why, cost=outcome.cost, spent=spent)
