@@ -34,8 +34,8 @@ WARM_UP = 3  # sessions before the first measurement
 
 async def serve(delay: float, per_minute: int) -> None:
     """Prints its port; for each line on its input, its counts. `per_minute`: refuse what is beyond, 0: nothing."""
-    sys.path.insert(0, str(HERE))
-    from agent_server import Asked, answer_at_once
+    sys.path.insert(0, str(HERE.parent))
+    from bench.agent_server import Asked, answer_at_once
 
     rate = per_minute / 60
     level, at = rate / 2, time.monotonic()  # a bucket that holds half a second
@@ -138,8 +138,8 @@ def add(a: int, b: int) -> int:
 async def measure(library: str, sessions: int, turns: int) -> dict[str, float]:
     prompts = [f"session {number} begins" for number in range(sessions)]
     if library != "mainspring":
-        sys.path.insert(0, str(HERE))
-        from agent_worker import LIBRARIES
+        sys.path.insert(0, str(HERE.parent))
+        from bench.agent_worker import LIBRARIES
 
         ask = LIBRARIES[library]()
         for _ in range(WARM_UP):
