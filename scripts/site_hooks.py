@@ -17,5 +17,5 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def leaves(target: str, depth: int) -> bool:
-    """Whether a relative link goes above `docs/`."""
-    return target.startswith("../" * depth)
+    """Whether a relative link goes above `docs/`, or to a folder, which is no page."""
+    return target.startswith("../" * depth) or target.rstrip("/").endswith("decisions")

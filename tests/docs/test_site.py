@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not MKDOCS.exists():
         (pytest.fail if os.environ.get(MUST_BE_THERE) else pytest.skip)("needs '.venv-site': make site")
     folder = tmp_path_factory.mktemp("site")
-    command = [str(MKDOCS), "build", "-q", "--strict", "-d", str(folder)]
+    command = [str(MKDOCS), "build", "--strict", "-d", str(folder)]  # with -q, warnings would not count
     ended = subprocess.run(
         command, cwd=ROOT, env={"NO_MKDOCS_2_WARNING": "1", "PATH": f"{MKDOCS.parent}:/usr/bin:/bin"},
         capture_output=True, text=True, check=False,
