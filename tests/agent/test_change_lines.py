@@ -42,6 +42,7 @@ NEW = FileChange(f"{ROOT}/b.txt", "created", 2)
         (FileChange("/x", "changed", binary=True), "binary"),
         (FileChange("/x", "created", binary=True), "created, binary"),
         (FileChange("/x", "mode"), "permissions"),
+        (FileChange("/x", "changed", 1, mode=True), "+1 -0, permissions"),
         (FileChange("/x", "type", 1, 1), "another type, +1 -1"),
         (FileChange("/x", "created", folder=True), "folder created"),
         (FileChange("/x", "changed"), "changed"),

@@ -226,6 +226,8 @@ def test_changes_are_described(tmp_path: Path) -> None:
     assert (made.kind, made.plus, made.minus, made.binary) == ("created", 2, 0, False)
     assert describe_change(EntryChange("/f", file, FileEntry("file", 0o600, b"1", 1)), read).kind == "mode"
     assert describe_change(EntryChange("/f", file, link), read).kind == "type"
+    both = describe_change(EntryChange("/f", file, FileEntry("file", 0o755, b"3", 1)), read)
+    assert (both.kind, both.mode) == ("changed", True)
     assert describe_change(EntryChange("/f", file, FileEntry("file", 0o644, b"2", 1)), read).binary
 
 

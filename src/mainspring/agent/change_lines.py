@@ -51,7 +51,8 @@ def describe_change(change: FileChange) -> str:
     if change.folder:
         return f"folder {KINDS[change.kind]}".rstrip()
     counts = "binary" if change.binary else f"+{change.plus} -{change.minus}" if change.plus or change.minus else ""
-    return ", ".join([words for words in (KINDS[change.kind], counts) if words]) or "changed"
+    mode = KINDS["mode"] if change.mode else ""
+    return ", ".join([words for words in (KINDS[change.kind], counts, mode) if words]) or "changed"
 
 
 def describe_kept(change: FileChange) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from mainspring.checkpoints.entries import ChangeKind, FileChange, FileDiff, FileEntry, GitHead, HeadMove, Tree
 from mainspring.tools import patch
 
@@ -59,7 +61,9 @@ def diff_change(
     """`text`: whether the diff itself is wanted, besides the counts."""
     path, old, new = change
     kind = _kind(old, new)
-    about = FileChange(path, kind, by_user=by_user, folder=(new or old or FileEntry("other")).kind == "folder", why=why)
+    is_folder = (new or old or FileEntry("other")).kind == "folder"
+    mode = kind == "changed" and old is not None and new is not None and old.mode != new.mode
+    about = FileChange(path, kind, by_user=by_user, folder=is_folder, why=why, mode=mode)
     if kind == "mode" or about.folder:
         return FileDiff(about)
     before, after = _lines(path, old, read), _lines(path, new, read)
@@ -72,7 +76,7 @@ def diff_change(
 
 
 def _with(about: FileChange, plus: int, minus: int, *, binary: bool) -> FileChange:
-    return FileChange(about.path, about.kind, plus, minus, binary, about.by_user, about.folder, about.why)
+    return replace(about, plus=plus, minus=minus, binary=binary)
 
 
 def _kind(old: FileEntry | None, new: FileEntry | None) -> ChangeKind:

@@ -70,6 +70,7 @@ class FileChange(Bundle):
     by_user: bool = False  # the user changed it, too
     folder: bool = False
     why: str = ""  # why a rewind left it as it is
+    mode: bool = False  # not only its content changed, but its permissions, too
 
 
 class FileDiff(Bundle):

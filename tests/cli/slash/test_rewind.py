@@ -221,7 +221,7 @@ def test_the_diff_is_by_prompt(serve: Serve, monkeypatch: pytest.MonkeyPatch) ->
             "c: created, binary",
         ]
         assert await sitting.said("/diff 1 --stat") == (
-            "Prompt 1: three (2 files, +1 -0)\n  a  +1 -0\n  c  created, binary"
+            "Prompt 1: three (2 files, +1 -0)\n  a  +1 -0, permissions\n  c  created, binary"
         )
         assert await sitting.said("/diff 2") == "This session has not changed any files."
         assert await sitting.said("/diff 9") == "No prompt '9' with a file checkpoint. 1 is the last one."
