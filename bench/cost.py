@@ -1,5 +1,6 @@
 """What a session costs, by context strategy: the summary only, each layer alone, ours; and what the layers themselves
-cost per turn. `docs/decisions/0015-context-layers.md` explains the conclusions.
+cost per turn. `docs/decisions/0015-context-layers.md` and `0105-context-by-price.md` explain the
+conclusions.
 
 Run it with `.venv/bin/python bench/cost.py`; an argument chooses one of the tables. A unit is the price of one input
 token: writing to the cache costs 1.25, reading from it 0.1, output 5.
@@ -53,8 +54,8 @@ class Kind(Bundle):
 
 
 KINDS = (
-    Kind("100 turns", 100, 1, 0.7),
-    Kind("500 turns", 500, 1, 0.7),
+    Kind("100 turns", 100, 1, 0.5),
+    Kind("500 turns", 500, 1, 0.55),
     Kind("60 turns of 12 calls", 60, 12, 0.4),
 )
 

@@ -120,6 +120,7 @@ class Session:
             self.config,
             new_id=self.new_id,
             ask=self.ask,
+            small=SMALL.price,
             folder=self.folder.name,
             fixed=20_000,
             limits=setting.limits,

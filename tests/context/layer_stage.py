@@ -98,6 +98,7 @@ class Stage:
         self.context = self.new_context(**context)
         self.state = State(History())
         self.turn = 0
+        self.now = 0  # milliseconds
         self.ready: list[ContextReady] = []
         self.requests: list[tuple[Message, ...]] = []
         self.updates: list[Update] = []
@@ -125,7 +126,7 @@ class Stage:
         said = User((Text(prompt), *self.media), id=self.new_id())
         event: Event = Submitted((said,))
         while True:
-            event = replace(event, stamp=Stamp(self.new_id(), 0))
+            event = replace(event, stamp=Stamp(self.new_id(), self.now))
             self.state, effect, updates = step(self.state, event, self.config)
             self.updates += updates
             if self._forget and isinstance(event, ContextReady) and any(isinstance(e, Fold) for e in event.edits):
@@ -174,7 +175,7 @@ class Stage:
         if isinstance(reply, Failure):
             return CallFailed(reply)
         usage = Usage(input=true_tokens(self.requests[-1]), output=round(total_bytes([reply]) / BYTES_PER_TOKEN))
-        return Replied(replace(reply, id=self.new_id(), usage=usage))
+        return Replied(replace(reply, id=self.new_id(), at=self.now, usage=usage))
 
 
 def true_tokens(messages: tuple[Message, ...]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import stat
+from collections.abc import Callable
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from mainspring.core.config import Config, RunSource
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.events import Shrunk
 from mainspring.core.messages import Assistant, Message, Stop, Thinking, ToolCall, ToolResult
+from mainspring.core.models import per_million
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import Boundary
 from mainspring.core.view import Drop, Fold, Replace, view
@@ -173,6 +175,55 @@ def test_where_reading_is_free_only_need_clears() -> None:
     assert not stage.compactions  # cheap and local first: no summary was needed
 
 
+def test_where_the_cache_has_expired_clearing_waits_for_nothing() -> None:
+    """The whole prompt must be written again in any case: without the old results that costs less."""
+
+    def stage_of(turns: int, pause: int) -> Stage:
+        stage = Stage(always(lambda turn: reads(turn, 8_000), turns), config=FOR_MONEY)
+        stage.now = 1_000
+        stage.run()
+        assert layers_of(stage) == []  # so soon it does not pay
+        stage.now += pause
+        stage.run("go on")
+        return stage
+
+    assert layers_of(stage_of(9, 5 * 60_000)) == []
+    expired = stage_of(9, 5 * 60_000 + 1)
+    assert layers_of(expired) == ["microcompact"]
+    before, after = expired.requests[-2:]
+    assert [result.text == CLEARED for result in results_in(before)] == [False] * 9
+    assert [result.text == CLEARED for result in results_in(after)][:2] == [True] * 2
+    assert not any(result.text == CLEARED for result in results_in(after)[-2:])
+
+
+def test_another_model_has_nothing_in_its_cache() -> None:
+    stage = Stage(always(lambda turn: reads(turn, 8_000), 9), config=FOR_MONEY)
+    stage.run()
+    stage.state = replace(stage.state, model=replace(BIG, name="other"))
+    for cleared in (["microcompact"], []):  # once
+        ready = asyncio.run(stage.context.shrink(stage.state, ()))
+        assert [part.layer for part in ready.shrunk] == cleared
+        stage.state = replace(stage.state, edits=(*stage.state.edits, *ready.edits))
+
+
+def test_files_are_kept_longer_than_outputs_and_those_that_are_edited_longest() -> None:
+    def kept(reply: Callable[[int], Assistant]) -> list[int]:
+        """How many large results were in view, turn by turn, before anything was cleared."""
+        stage = Stage(always(reply, 40), config=FOR_MONEY, limits=replace(LayerLimits(), snip=False))
+        stage.run()
+        first = next(at for at, ready in enumerate(stage.ready) if ready.shrunk)
+        shown = results_in(stage.requests[first])
+        return [first, sum(len(result.text) > 1_000 for result in shown)]
+
+    def edits_the_first_file(turn: int) -> Assistant:
+        edit = ToolCall(f"edit_{turn}", "Edit", {"file_path": "f1.py", "size": 100})
+        read = reads(turn)
+        return replace(read, blocks=(*read.blocks, edit))
+
+    outputs, files, edited = kept(runs), kept(reads), kept(edits_the_first_file)
+    assert outputs < files < edited
+
+
 @pytest.mark.covers("D-16")
 def test_a_run_that_sums_up_is_left_alone() -> None:
     config = replace(SMALL_WINDOW, source=RunSource.COMPACT)
@@ -267,6 +318,21 @@ def test_spans_of_old_turns_stand_as_prepared_summaries() -> None:
     assert text_of(last).count("[The user's own words]\nmend the parser") == 1
     assert "[Some turns of this conversation were summarized]\nThey looked at the parser." in text_of(last)
     assert unanswered(last) == set()
+
+
+@pytest.mark.covers("D-17")
+def test_a_collapse_is_written_when_it_pays() -> None:
+    """By the prices of both models: the dearer the one that writes it, the later it is asked, or never in this
+    session."""
+    asked: list[int] = []
+    for dollars in (0, 1, 5, 100):
+        small = per_million(dollars, 5 * dollars)
+        stage = Stage(always(wordy, 60), config=FOR_MONEY, answers=lambda q: SideCallReply("A part."), small=small)
+        stage.run()
+        asked.append(len(stage.questions))
+    assert asked[0] > 0
+    assert asked == sorted(asked, reverse=True)
+    assert asked[-1] == 0
 
 
 @pytest.mark.covers("D-18")

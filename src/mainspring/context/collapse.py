@@ -76,12 +76,15 @@ class CollapseLayer:
         self.staged(scene)
         return self._reach
 
-    async def prepare(self, scene: TurnGroups, limits: LayerLimits, ask: Ask) -> SideCallReply | None:
-        """Stage one more fold, if there are enough old turns. The reply has the cost; None: no call was made."""
+    async def prepare(
+        self, scene: TurnGroups, limits: LayerLimits, ask: Ask, is_due: Callable[[int], bool]
+    ) -> SideCallReply | None:
+        """Stage one more fold, if there are enough old turns, and one of their size is due. The reply has the cost;
+        None: no call was made."""
         if self._writing or self._failures >= MAX_FAILURES or not limits.collapse:
             return None
         groups = self._next_span(scene, limits)
-        if not groups:
+        if not groups or not is_due(sum([group.size for group in groups])):
             return None
         self._writing = True
         try:

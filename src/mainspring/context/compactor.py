@@ -7,6 +7,7 @@ the groups, the meter, the rent, the staged collapses.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -28,11 +29,13 @@ from mainspring.context.layers import (
 )
 from mainspring.context.tokens import Ask, SideCallReply, TokenMeter, TokenScale, message_bytes, total_bytes, wrong_with
 from mainspring.core.config import Config, RunSource
+from mainspring.core.context_cost import CompactionChoice, choose_compaction, expected_turns
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.errors import ProviderError
 from mainspring.core.events import Shrunk
 from mainspring.core.messages import Message, Origin, User
 from mainspring.core.models import Model
+from mainspring.core.money import CACHE_LIFETIME, Price
 from mainspring.core.reasons import Trouble
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Edit, Fold, Replace
@@ -41,6 +44,7 @@ from mainspring.secrets.held import mask_secrets
 
 # When something must go, free a quarter of the room: freeing only what is missing would break the prefix every turn.
 FREED = (3, 4)
+STAGE_FROM = (1, 2)  # of the threshold: from here on collapses are prepared, whatever they cost
 ASKED_TAIL = 8_000  # bytes that stay verbatim when the user asked for a compaction
 ASKED_ABOUT = (6, 10)  # of the threshold: the input of a summary, if the whole would not fit
 
@@ -52,6 +56,7 @@ class Compactor:
         *,
         new_id: Callable[[], str],
         ask: Ask | None = None,  # None: nothing is ever summarized
+        small: Price = Price(),  # noqa: B008  # a frozen value; of the model that writes collapses
         folder: str = "",  # for results that are no longer shown; empty: they are not stored
         fixed: int = 0,  # bytes of system text and tools, until the API has counted
         limits: LayerLimits | None = None,
@@ -60,13 +65,14 @@ class Compactor:
     ) -> None:
         self._config = config
         self._new_id = new_id
-        self._ask = ask
+        self._ask, self._small = ask, small
         self._limits = limits or LayerLimits()
         self._files = files
         self._steering = steering
         self._meter = TokenMeter(fixed, floor=not self._limits.elsewhere)
         self._scene = TurnGroups(self._meter, self._limits.keep, self._limits.keep_size)
         self._rent = CacheCost()
+        self._model = ""  # of the last request
         self._broken = ""  # the message after which the next request differs from the last, if known
         self._collapses = CollapseLayer(new_id)
         shelf = SpillFolder(folder, mask_secrets)
@@ -88,18 +94,25 @@ class Compactor:
         if self._config.source != RunSource.COMPACT:  # it must see what it is to summarize
             self._run("tool_results", self._budget, self._aim(model, waiting), cuts)
             scene.settle()
-            self._later_layers(model, waiting, cuts)
+            self._later_layers(model, waiting, cuts, state.now.at)
         scene.settle()
         staged = len(self._collapses.staged(scene)) if self._limits.collapse else 0
         tokens = self._meter.count(model.name) + waiting
         return PreparedContext(tokens, tuple(cuts.edits), (), tuple(cuts.shrunk), staged, scene.media)
 
-    def _later_layers(self, model: Model, waiting: int, cuts: _Cuts) -> None:
+    def _later_layers(self, model: Model, waiting: int, cuts: _Cuts, now: int) -> None:
         """Layers 1 to 3 break the prefix, so they act together or not at all."""
         scene, price, scale = self._scene, model.price.at(self._meter.count(model.name)), self._scale(model)
+        scene.age_stale_results(model.name, price)
         self._rent.pay(scene, price, scale)
-        due = self._rent.is_due(scene, price, scale)
-        turns_due = due and (not self._limits.clear or self._rent.turns_are_due(scene, price, scale))
+        choice = choose_compaction(
+            price,
+            expected_turns(scene.turn),
+            clear=self._rent.offer_clearing(scene, scale),  # also if a service clears: it is what stands in the way
+            collapse=self._rent.offer_collapse(scene, scale),
+            cold=self._is_cold(model, now),
+        )
+        due, turns_due = choice is not CompactionChoice.NOTHING, choice is CompactionChoice.COLLAPSE
         before, border = len(cuts.edits), scene.border
         for name, layer in self._layers:
             aim = self._aim(model, waiting, rent=due, turns=turns_due)
@@ -112,6 +125,13 @@ class Compactor:
             self._rent.results = 0
         if any(isinstance(edit, Drop | Fold) for edit in made):
             self._rent.turns = 0
+
+    def _is_cold(self, model: Model, now: int) -> bool:
+        """Whether the server has no part of the prompt in its cache: it must write all of it in any case. Servers may
+        report other names for their models, so only our own count."""
+        before, self._model = self._model, model.name
+        replied = self._scene.replied_at
+        return (bool(replied) and now - replied > CACHE_LIFETIME) or before not in ("", model.name)
 
     def _run(self, name: str, layer: Layer, aim: LayerGoal, cuts: _Cuts) -> None:
         made = layer(self._scene, aim)
@@ -157,7 +177,19 @@ class Compactor:
         """Have one more collapse written, if it is time. Runs in the background, while tools run."""
         if self._ask is None:
             return None
-        return await self._collapses.prepare(self._scene, limits_for_window(self._limits, model.window), self._ask)
+        limits = limits_for_window(self._limits, model.window)
+        return await self._collapses.prepare(self._scene, limits, self._ask, partial(self._is_summary_due, model))
+
+    def _is_summary_due(self, model: Model, size: int) -> bool:
+        """Whether a summary of a span of this size pays, or the prompt is on its way to the threshold: there it saves
+        the summary of everything."""
+        tokens, scale = self._meter.count(model.name), self._scale(model)
+        price = model.price.at(tokens)
+        if not price.cache_read or tokens * STAGE_FROM[1] >= self._limit(model) * STAGE_FROM[0]:
+            return True
+        offer = self._rent.offer_summary(size, scale, self._small.at(scale.high(size)))
+        choice = choose_compaction(price, expected_turns(self._scene.turn), summarize=offer)
+        return choice is CompactionChoice.SUMMARIZE
 
     # --- compaction ---
 

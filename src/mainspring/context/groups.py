@@ -22,14 +22,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import assert_never, overload
 
 from msgspec.structs import replace
 
-from mainspring.context.tokens import TokenMeter, message_bytes, text_bytes
+from mainspring.context.tokens import TokenMeter, TokenScale, message_bytes, text_bytes
+from mainspring.core.context_cost import HeldResult, count_stale_results
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Document, Image, Message, Origin, Text, ToolCall, ToolResult, User
+from mainspring.core.money import Price
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Edit, Fold, Replace, view
 from mainspring.processes.output import both_ends
@@ -48,12 +50,14 @@ class GroupKind(StrEnum):
 class ViewItem:
     """A message in the view."""
 
-    __slots__ = ("before", "cleared", "message", "size", "tool")
+    __slots__ = ("before", "cleared", "message", "path", "size", "tool", "used")
 
     def __init__(self, message: Message, tool: str = "") -> None:
         self.message = message
         self.size = message_bytes(message)
         self.tool = tool  # whose result it is; empty: not a result, or its call is not in view
+        self.path = ""  # the file that the call names
+        self.used = 0  # the turn that brought it, or last named its file
         self.before = 0  # bytes of the prompt before it
         self.cleared = False  # its content was removed
 
@@ -177,6 +181,8 @@ class TurnGroups:
         self._passed = ""  # the last result
         self.cuts = 0  # how often something other than the end changed
         self.keep, self.keep_size = keep, keep_size
+        self.turn = 0  # replies so far
+        self.replied_at = 0  # when the last one came, in milliseconds
         self._newest_size = 0
         self._latest = 0  # results of the last reply: the model has not seen them yet
         self._results: dict[str, ViewItem] = {}
@@ -216,7 +222,7 @@ class TurnGroups:
         counted.begin()
         self._cut()
         self._forget_all()
-        replies = self.replies
+        replies, self.turn = self.replies, 0
         for message in view(state.history, state.edits):
             self._take(message, folds.get(message.id), live=False, cleared=message.id in cleared)
         self._close_gaps(state.history)
@@ -259,6 +265,8 @@ class TurnGroups:
             case Assistant():
                 self.settle()
                 self.replies += 1
+                self.turn += 1
+                self.replied_at = message.at
                 self._latest = 0
                 self.meter.reply(message, item.size, live=live)
                 group = TurnGroup(kind_of(message), item)
@@ -279,11 +287,20 @@ class TurnGroups:
             self.groups.append(TurnGroup(GroupKind.NOTE, item))
             return
         item.tool = call.name or "unnamed"
+        item.path, item.used = path_of(call), self.turn
+        if item.path:
+            self._touch(item)
         item.before = self.meter.size - item.size
         self._latest += 1
         group.add(item)
         self.fresh.append(item)
         self._results[result.id] = item
+
+    def _touch(self, item: ViewItem) -> None:
+        """Another tool, such as Edit, named the file of an earlier result."""
+        for held in self.newest:
+            if held.path == item.path and held.tool != item.tool:
+                held.used = self.turn
 
     def settle(self) -> None:
         """The fresh results count as sent from here on, and begin to age."""
@@ -291,10 +308,28 @@ class TurnGroups:
             self._pass(item)
         self.fresh = []
         while self._too_many_are_new():
-            item = self.newest.popleft()
-            self._newest_size -= item.size
-            self.old.append(item)
-            self.old_size += item.size
+            self._age()
+
+    def age_stale_results(self, model: str, rates: Price) -> None:
+        """Those that are not worth what it costs to keep them."""
+        for _ in range(self._count_stale(self.meter.scale(model), rates)):
+            self._age()
+
+    def _age(self) -> None:
+        item = self.newest.popleft()
+        self._newest_size -= item.size
+        self.old.append(item)
+        self.old_size += item.size
+
+    def _count_stale(self, scale: TokenScale, rates: Price) -> int:
+        movable = len(self.newest) - max(AT_LEAST, self._latest)
+        if movable <= 0 or not rates.cache_read:
+            return 0
+        held = [
+            HeldResult(scale.high(item.size), self.turn - item.used, bool(item.path))
+            for item in islice(self.newest, movable)
+        ]
+        return count_stale_results(held, scale.high(self.meter.size), rates)
 
     def _pass(self, item: ViewItem) -> None:
         if not item.cleared and item.size >= WORTH_CLEARING:
@@ -457,6 +492,11 @@ def kind_of(message: User | Assistant) -> GroupKind:
             return GroupKind.SUMMARY
         case _:
             return GroupKind.NOTE
+
+
+def path_of(call: ToolCall) -> str:
+    path = call.input.get("file_path")
+    return path if isinstance(path, str) else ""
 
 
 def media_in(message: Message) -> int:

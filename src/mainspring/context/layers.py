@@ -29,11 +29,10 @@ Z-01), and leaves a notice: how much is gone, which files it was about, and what
 and it grows. Separate folds would not work with histories that have forgotten messages: there, a fold that begins with
 the first message in memory also means everything before it (`core/view.py`), and would replace the earlier summaries.
 
-`CacheCost`: when clearing pays (settled 25). Old results cost rent: reading them from the cache, every turn. Clearing
-has a price: everything after them must be written to the cache again instead of being read. Clearing when the rent paid
-so far reaches the price never costs more than twice the best choice in hindsight; and where sessions continue evenly,
-it is the best choice (docs/decisions/0015). A model that costs nothing to read has no rent, and nothing is cleared
-before it must be.
+`CacheCost`: what a compaction would save and cost (settled 25). Old results cost rent: reading them from the cache,
+every turn. Clearing has a price: everything after them must be written to the cache again instead of being read.
+`choose_compaction` in `core/context_cost.py` decides. A model that costs nothing to read has no rent, and nothing is
+cleared before it must be.
 """
 
 from __future__ import annotations
@@ -55,14 +54,15 @@ from mainspring.context.groups import (
     words_of,
 )
 from mainspring.context.tokens import TokenScale
+from mainspring.core.context_cost import CompactionOffer
 from mainspring.core.messages import Assistant, Content, Document, Image, Message, Origin, Text, ToolResult, User
 from mainspring.core.money import Price
 from mainspring.core.value import Bundle
 from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.processes.output import SpillFolder, both_ends
 
-# Chosen by `bench/cost.py`; docs/decisions/0015 has the figures.
-KEEP_RESULTS, KEEP_SIZE = 8, 60_000  # newest results, and their bytes, that are never cleared
+# Chosen by `bench/cost.py`; docs/decisions/0105 has the figures.
+KEEP_RESULTS, KEEP_SIZE = 8, 40_000  # newest results, and their bytes, that are kept while they are worth it
 
 
 class LayerLimits(Bundle):
@@ -325,18 +325,22 @@ class CacheCost:
         self.turns += scale.low(count_behind_front(scene)) * per_token
         scene.replies = 0
 
-    def is_due(self, scene: TurnGroups, price: Price, scale: TokenScale) -> bool:
-        return bool(self.results) and self.results >= scale.high(count_rewritten_bytes(scene)) * cache_write_surcharge(
-            price
-        )
+    def offer_clearing(self, scene: TurnGroups, scale: TokenScale) -> CompactionOffer:
+        return CompactionOffer(scale.low(scene.old_size), scale.high(count_rewritten_bytes(scene)), self.results)
 
-    def turns_are_due(self, scene: TurnGroups, price: Price, scale: TokenScale) -> bool:
-        """Checked only when the prefix breaks anyway: then the price is for the part before that position."""
-        return bool(self.turns) and self.turns >= scale.high(count_behind_front(scene)) * cache_write_surcharge(price)
+    def offer_collapse(self, scene: TurnGroups, scale: TokenScale) -> CompactionOffer:
+        """Used only when the prefix breaks anyway: then the price is for the part before that position."""
+        size = count_behind_front(scene)
+        return CompactionOffer(scale.low(size), scale.high(size), self.turns)
+
+    def offer_summary(self, size: int, scale: TokenScale, small: Price) -> CompactionOffer:
+        """Of a span of old turns of this size, by the small model. Staging it rewrites nothing."""
+        tokens = scale.high(size)
+        call = tokens * small.dearest_input(marked=False) + SUMMARY_TOKENS * small.output
+        return CompactionOffer(max(0, scale.low(size) - SUMMARY_TOKENS), 0, self.turns, call)
 
 
-def cache_write_surcharge(price: Price) -> int:
-    return max(0, price.cache_write - price.cache_read)
+SUMMARY_TOKENS = 500  # of a collapse: 300 words were asked for, and the user's own are added
 
 
 def count_rewritten_bytes(scene: TurnGroups) -> int:

@@ -17,7 +17,7 @@ from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.messages import Assistant, Block, Content, Message, Text, Thinking, ToolCall, ToolResult, User
-from mainspring.core.money import Usage
+from mainspring.core.money import Price, Usage
 from mainspring.core.state import State
 from mainspring.core.value import Bundle, as_json
 from mainspring.core.view import Fold, Replace
@@ -129,6 +129,7 @@ class ModelContext:
                 sight.config,
                 new_id=sight.new_id,
                 ask=self.ask,
+                small=self.ask.small.price if self.ask is not None else Price(),
                 folder=sight.folder,
                 fixed=sight.fixed(),
                 limits=sight.limits() if sight.limits is not None else None,

@@ -78,7 +78,7 @@ class SideCalls:
         self._show = show
         self._provider = provider
         self._config = config
-        self._small = small
+        self.small = small
         self._ledger = ledger
         self._system, self._tools = system, tools
         self._cache = RequestCache()
@@ -131,7 +131,7 @@ class SideCalls:
         return min(extra, max(0, used.output - granted) * self.model.price.at(used.prompt).output)
 
     async def _ask_small(self, question: SideCall) -> SideCallReply:
-        model, ledger = self._small, self._ledger()
+        model, ledger = self.small, self._ledger()
         reserve = 0
         if (funds := ledger.funds) is not None:
             tokens = round(total_bytes(question.messages) / LEAST)  # no mark: nothing is written to the cache
