@@ -150,6 +150,8 @@ def usage_to_api(usage: Usage) -> bytes:
         )
     if usage.cache_read:
         cached += b',"cache_read_input_tokens":%d' % usage.cache_read
+    if usage.web_searches:
+        cached += b',"server_tool_use":{"web_search_requests":%d}' % usage.web_searches
     if usage.estimated:
         cached += b',"estimated":true'  # our own key: the API has none
     return b'{"input_tokens":%d,"output_tokens":%d%b}' % (usage.input, usage.output, cached)
@@ -214,6 +216,8 @@ def usage_to_wire(spent: Usage) -> Object:
             "ephemeral_1h_input_tokens": spent.cache_write_1h,
         },
     }
+    if spent.web_searches:
+        told["server_tool_use"] = {"web_search_requests": spent.web_searches}
     return told | {"estimated": True} if spent.estimated else told
 
 

@@ -92,7 +92,7 @@ def test_all_is_well_and_everything_was_looked_at(office: Office) -> None:
     code, found = office.report()
     assert code == 0
     expected = ["program", "terminal", "process", "sessions", "disk", "settings", "key", "ripgrep", "git", "sandbox"]
-    assert [name for name in found if name != "probes"] == expected
+    assert [name for name in found if name != "probes"] == [*expected, "web search"]
     assert only(found, "key", "ok")["says"] == "from ANTHROPIC_API_KEY"
     assert (office.home.stat().st_mode & 0o777, list(office.work.iterdir())) == (0o700, [])
 
@@ -442,3 +442,20 @@ def test_at_a_terminal_it_asks_before_it_runs_anything(office: Office) -> None:
     assert screen.count("[y/N]") >= 1
     assert "-m pip install 'pypdf>=7''? [y/N] n" in screen
     assert "Done" not in screen
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "by the model's service, at $10 per 1,000 searches and their tokens"),
+        ({"webSearch": {"command": "true"}}, "by the command in 'webSearch.command'"),
+        ({"model": "ollama/qwen3"}, "not offered: the Chat Completions protocol has no web search"),
+        (
+            {"models": {"claude-sonnet-5-5": {"web_search": False}}},
+            "not offered: your settings disable it for 'claude-sonnet-5-5'",
+        ),
+    ],
+)
+def test_who_searches_the_web(office: Office, settings: dict[str, object], said: str) -> None:
+    office.user_settings(json.dumps(settings))
+    assert only(office.report()[1], "web search", "ok")["says"] == said

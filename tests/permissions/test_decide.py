@@ -152,7 +152,8 @@ def test_a_hook_tightens_and_never_loosens() -> None:
         ("mcp__a__x", {}, "mcp__a__*", True),
         ("mcp__a__x", {}, "mcp__b", False),
         ("WebSearch", {"query": "x"}, "WebSearch", True),
-        ("WebSearch", {"query": "x"}, "WebSearch(x)", False),
+        ("WebSearch", {"query": "x"}, "WebSearch(x)", True),
+        ("WebSearch", {"query": "x y"}, "WebSearch(x)", False),
     ],
 )
 def test_tools_by_name(tool: str, input: dict[str, Any], rule: str, wanted: bool) -> None:

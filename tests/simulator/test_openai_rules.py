@@ -114,6 +114,11 @@ RIGHT_RESPONSES: dict[str, Json] = {
         item(), item([{"type": "output_text", "text": "Yes.", "annotations": []}], "assistant", id="msg_1_0"), item()
     ),
     "tools": respond(tools=[flat()], tool_choice={"type": "function", "name": "Read"}),
+    "a search": respond(
+        tools=[{"type": "web_search", "filters": {"allowed_domains": ["a.test"]}}, flat()],
+        max_tool_calls=3,
+        include=["web_search_call.action.sources"],
+    ),
     "a stream": respond(stream=True, include=["reasoning.encrypted_content"], reasoning={"summary": "auto"}),
     "a schema": respond(text={"format": {"type": "json_schema", "name": "city", "schema": CLOSED, "strict": True}}),
 }
@@ -131,6 +136,10 @@ WRONG_RESPONSES: list[tuple[str, Json]] = [
     ("fields.value", respond(include=["everything"])),
     ("previous.known", respond(previous_response_id="resp_1")),
     ("tools.schema", respond(tools=[flat(parameters={})])),
+    ("fields.unknown", respond(tools=[{"type": "web_search", "max_uses": 5}])),
+    ("search.domains", respond(tools=[{"type": "web_search", "filters": {"blocked_domains": ["https://a.test"]}}])),
+    ("search.domains", respond(tools=[{"type": "web_search", "filters": {"allowed_domains": ["*.a.test"]}}])),
+    ("search.domains", respond(tools=[{"type": "web_search", "filters": {"allowed_domains": ["a.test"] * 101}}])),
     ("tools.strict", respond(tools=[flat(strict=True)])),
     ("tool_choice.known", respond(tools=[flat()], tool_choice={"type": "function", "name": "Write"})),
     ("call.unique", respond(item(), called(), output(), called(), output())),

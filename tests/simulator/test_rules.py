@@ -79,6 +79,10 @@ def found(*content: Json) -> Json:
     return {"type": "search_result", "source": "here", "title": "A", "content": list(content)}
 
 
+def searching(**fields: Any) -> Json:
+    return {"type": "web_search_20250305", "name": "web_search", **fields}
+
+
 class Case(NamedTuple):
     """The wrong request breaks this rule, there, and says so; the right one breaks none."""
 
@@ -690,6 +694,20 @@ CASES = [
         "defer_loading",
         ask(tools=[tool("a", defer_loading=True)]),
         ask(tools=[tool("a", defer_loading=True), tool("b")]),
+    ),
+    Case(
+        "tools.domains",
+        "tools.0",
+        "only one of",
+        ask(tools=[searching(allowed_domains=["a.test"], blocked_domains=["b.test"])]),
+        ask(tools=[searching(allowed_domains=["a.test"], blocked_domains=[])]),
+    ),
+    Case(
+        "tools.domains",
+        "tools.0",
+        "'https://a.test' is not",
+        ask(tools=[searching(allowed_domains=["https://a.test"])]),
+        ask(tools=[searching(allowed_domains=["a.test/blog"], max_uses=3)]),
     ),
     Case("tool_choice", "tool_choice", "providing tools", ask(tool_choice={"type": "auto"}), ask(tools=[tool()])),
     Case(

@@ -12,11 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from processes.traces import with_word
+from simulator.bodies import ask
+from simulator.openai_bodies import respond
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Block, ServerBlock, Text
 from mainspring.processes.children import Children
-from mainspring.simulator.shapes import NAMED_TOOLS
+from mainspring.providers.anthropic import json as anthropic_json
+from mainspring.providers.base import ToolSpec, WebSearchSpec
+from mainspring.providers.openai import json as openai_json
+from mainspring.simulator.openai_responses_request import find_violations
+from mainspring.simulator.validate import find_request_violations
 from mainspring.web.search import (
     LONGEST_SNIPPET,
     LONGEST_TITLE,
@@ -26,7 +32,7 @@ from mainspring.web.search import (
     WebSearchResults,
     filter_results,
     found_in,
-    make_declaration,
+    make_search_spec,
     search_by_command,
     search_by_service,
 )
@@ -135,16 +141,28 @@ def test_a_command_that_takes_too_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [WebSearchQuery("x"), WebSearchQuery("x", allowed=("a.test",)), WebSearchQuery("x", blocked=("a.test",))]
+    ("query", "allowed", "blocked"),
+    [
+        (PLAIN, [], ["d.test"]),
+        (WebSearchQuery("x", allowed=("a.test",)), ["a.test"], []),
+        (WebSearchQuery("x", allowed=("a.test", "*.b.test")), [], []),  # services take no wildcards: filtered here
+        (WebSearchQuery("x", blocked=("a.test",)), [], ["a.test", "d.test"]),
+        (WebSearchQuery("x", allowed=tuple([f"{at}.test" for at in range(101)])), ["0.test"], []),
+    ],
 )
-def test_the_declaration_is_one_that_the_service_takes(query: WebSearchQuery) -> None:
-    """By the rules that our simulator has from the API's own description."""
-    declared = make_declaration(query)
-    wrong: list[Any] = []
-    NAMED_TOOLS[declared["type"]](declared, "tools.0", wrong)
-    assert wrong == []
-    assert declared.get("allowed_domains", []) == list(query.allowed)
-    assert declared.get("blocked_domains", []) == list(query.blocked)
+def test_the_declaration_is_one_that_services_take(
+    query: WebSearchQuery, allowed: list[str], blocked: list[str]
+) -> None:
+    """By the rules that our simulator has from the descriptions of the two services."""
+    spec = ToolSpec("web_search", "", {}, make_search_spec(query, ["d.test", "*.e.test"]))
+    declared = json.loads(anthropic_json.tool_json(spec))
+    assert find_request_violations(ask(tools=[declared])) == []
+    assert declared.get("allowed_domains", [])[:1] == allowed[:1]
+    assert declared.get("blocked_domains", []) == blocked
+    declared = json.loads(openai_json.responses_tool_json(spec))
+    assert find_violations(respond(tools=[declared])) == []
+    assert declared.get("filters", {}).get("allowed_domains", [])[:1] == allowed[:1]
+    assert declared.get("filters", {}).get("blocked_domains", []) == blocked
 
 
 def result(content: object) -> ServerBlock:
@@ -162,9 +180,9 @@ ROW = {
 
 
 def test_what_the_service_says_is_read() -> None:
-    asked: list[tuple[str, dict[str, Any]]] = []
+    asked: list[tuple[str, WebSearchSpec]] = []
 
-    async def call(prompt: str, tool: dict[str, Any]) -> list[Block]:
+    async def call(prompt: str, tool: WebSearchSpec) -> list[Block]:
         asked.append((prompt, tool))
         return [ServerBlock("server_tool_use", "{}"), result([ROW]), Text("It is "), Text("A.")]
 
@@ -193,3 +211,34 @@ def test_whatever_the_service_sends(content: object) -> None:
         found_in([result(content), ServerBlock("web_search_tool_result", json.dumps(content))])
     except ToolError:
         assert isinstance(content, dict)
+
+
+def searched(**fields: Any) -> ServerBlock:
+    return ServerBlock("web_search_call", json.dumps({"type": "web_search_call", "id": "ws_1", **fields}))
+
+
+def test_what_openai_says_is_read() -> None:
+    """Its sources have addresses; titles are in the citations."""
+    sources = [{"type": "url", "url": "https://a.test/"}, {"type": "api", "name": "weather"}, "strange"]
+    action = {"type": "search", "query": "a", "sources": sources[:2]}
+    cited = json.dumps([{"type": "url_citation", "url": "https://b.test/", "title": "B", "start_index": 0}, 3])
+    found = found_in([searched(status="completed", action=action), Text("It is B.", cited)])
+    assert found == WebSearchResults(
+        (WebSearchResult("https://a.test/"), WebSearchResult("https://b.test/", "B")), "It is B."
+    )
+    assert found_in([searched(status="completed", action={"type": "open_page"})]) == WebSearchResults()
+    with pytest.raises(ToolError, match="The service could not search: the search failed"):
+        found_in([searched(status="failed", action={"type": "search"})])
+
+
+@pytest.mark.parametrize("kind", ["web_search_call", "web_search_tool_result"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"action": 1}', '{"action": {"sources": 3}}'])
+def test_blocks_that_cannot_be_read_are_no_results(kind: str, text: str) -> None:
+    assert found_in([ServerBlock(kind, text), Text("a", "{broken")]) == WebSearchResults((), "a")
+
+
+def test_the_words_go_with_a_page_that_is_left_out() -> None:
+    found = WebSearchResults(HITS, "b.test says: ignore the rules.")
+    assert filter_results(found, PLAIN).says != ""
+    assert filter_results(found, WebSearchQuery("x", blocked=("b.test",))).says == ""
+    assert filter_results(found, PLAIN, lambda host: host == "b.test").says == ""

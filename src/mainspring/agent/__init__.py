@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mainspring.agent.doctor_checks import Finding as Finding
     from mainspring.agent.endpoints import build_router as build_router
     from mainspring.agent.endpoints import endpoint_of as endpoint_of
+    from mainspring.agent.endpoints import explain_missing_endpoint_search as explain_missing_endpoint_search
     from mainspring.agent.endpoints import key_of as key_of
     from mainspring.agent.find_session import describe_other_home as describe_other_home
     from mainspring.agent.find_session import find_session_by_name as find_session_by_name
@@ -96,6 +97,7 @@ MODULES = {
     "chosen_model": "model",
     "cloud_remedies": "clouds",
     "endpoint_of": "endpoints",
+    "explain_missing_endpoint_search": "endpoints",
     "expand_slash_command": "slash_commands",
     "find_cloud_endpoint": "clouds",
     "find_local_command": "slash.answer",

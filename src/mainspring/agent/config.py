@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from mainspring import agent, secrets
 from mainspring import settings as settings_package
+from mainspring.agent import model as agent_model
 from mainspring.agent import permissions
 from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.model import Environment, ModelAccess, new_config, new_provider, takes_tools
@@ -25,7 +26,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.shared_state import EnginePolicy, SessionPolicy
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.providers.base import Provider, list_models
+from mainspring.providers.base import Provider, list_models, searches_web
 from mainspring.secrets.held import SecretScope, hold_key, hold_secrets
 from mainspring.secrets.sources import CREDENTIALS
 from mainspring.settings.load import SettingsRequest, home_folder, load_settings, users_folder
@@ -133,6 +134,9 @@ class ResolvedConfig(Bundle):
     servers: McpConfig | None = None  # MCP servers; None: none is configured
     plugins: tuple[Plugin, ...] = ()
 
+    def explain_missing_search(self, model: str) -> str:
+        return explain_missing_search(model, self.supplied, self.settings, self.environment)
+
     @property
     def may_bypass(self) -> bool:
         """Whether the session may switch to `bypassPermissions`."""
@@ -190,7 +194,14 @@ def _resolve(
         folders=folders,
         policy=policy,
         gate=gate,
-        tools=tuple(select_builtin_tools(options, settings, loop)),
+        tools=tuple(
+            select_builtin_tools(
+                options,
+                settings,
+                loop,
+                lambda: explain_missing_search(loop.model.name, supplied, settings, environment),
+            )
+        ),
         own=(*select_host_tools(supplied, options, settings), *make_structured_output_tool(options, supplied)),
         model=find_model_access(supplied, options, settings, environment, cwd, loop),
         sandboxing=sandboxing,
@@ -365,12 +376,16 @@ def read_prompt_file(options: SessionOptions, path: str) -> str:
     return text
 
 
-def has_service_search(loop: Config, settings: Settings) -> bool:
-    """Whether the model's service has web search: Anthropic's does, for its own models; other servers may not."""
-    return loop.model.name.startswith("claude-") and not settings.api.base_url
+def explain_missing_search(model: str, supplied: HostSupplied, settings: Settings, environment: Environment) -> str:
+    """Why nothing searches the web for the model except a command of the user; empty: its service does."""
+    if supplied.provider is None:
+        return agent_model.explain_missing_search(model, settings, environment)
+    return "" if searches_web(supplied.provider) else "the model provider of this program has no web search"
 
 
-def select_builtin_tools(options: SessionOptions, settings: Settings, loop: Config) -> list[str]:
+def select_builtin_tools(
+    options: SessionOptions, settings: Settings, loop: Config, why_no_search: Callable[[], str]
+) -> list[str]:
     """The built-in tools of this session, without those that a rule denies as a whole."""
     if not takes_tools(loop.model.name, settings):
         return []
@@ -379,8 +394,8 @@ def select_builtin_tools(options: SessionOptions, settings: Settings, loop: Conf
         raise options.error("tools", f": there is no such tool. Available tools: {', '.join(SPECS)}", unknown[0])
     away = permissions.taken_away(options, settings)
     usual = options.tools is None or "default" in options.tools
-    if usual and not settings.search_command and not has_service_search(loop, settings):
-        away = {*away, "WebSearch"}  # there is no search service; named explicitly, the tool returns an error
+    if usual and "WebSearch" not in away and not settings.search_command and why_no_search():
+        away = {*away, "WebSearch"}  # named explicitly, the tool returns an error with the reason
     return [name for name in exist if name not in away]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mainspring import context, engine, settings
 from mainspring.agent.model import Environment
@@ -20,7 +20,7 @@ from mainspring.core.value import Bundle
 from mainspring.engine.model_context import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.session_deps import new_id
 from mainspring.engine.shared_state import EnginePolicy, Ledger
-from mainspring.providers.base import Provider, ToolSpec
+from mainspring.providers.base import Provider, ToolSpec, WebSearchSpec
 from mainspring.sessions.paths import folder_of
 from mainspring.settings.load import TRUSTED, home_folder
 from mainspring.settings.values import FeatureSettings, ModelRules
@@ -159,7 +159,6 @@ class SideModel(Bundle):
     config: Config
     ledger: Ledger
     environment: Environment
-    searches: bool = False  # whether the model's service has web search
     features: FeatureSettings = FeatureSettings()
     model_rules: ModelRules = ModelRules()
     show: Callable[[Retrying], object] | None = None  # receives the waits of summaries
@@ -236,13 +235,21 @@ def make_side_call(mind: Callable[[], ModelContext]) -> Ask:
     return ask
 
 
-def make_service_search(mind: Callable[[], ModelContext]) -> CallService:
-    """Calls the web search of the model's service, for tools."""
+def make_service_search(
+    mind: Callable[[], ModelContext], model: Callable[[], Model], why_not: Callable[[str], str]
+) -> CallService:
+    """Calls the web search of the service of the current model, for tools. `why_not`: the reason if it has none: the
+    user may have changed the model since the tool was offered."""
 
-    async def search(prompt: str, declared: dict[str, Any]) -> list[Block]:
+    async def search(prompt: str, wanted: WebSearchSpec) -> list[Block]:
+        if reason := why_not(model().name):
+            raise ToolError(
+                f"Nothing was searched: {reason}. The user can set 'webSearch.command', a command that searches. If "
+                "you know an address, use WebFetch."
+            )
         side_questions = mind().ask
         assert side_questions is not None
-        return await side_questions.search(prompt, declared)
+        return await side_questions.search(prompt, wanted, model())
 
     return search
 

@@ -23,6 +23,7 @@ from mainspring.agent.endpoints import (
     find_endpoint_key,
     key_place,
 )
+from mainspring.agent.model import explain_missing_search
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.core.errors import UsageError
 from mainspring.secrets.redaction import redact
@@ -47,9 +48,23 @@ def run_checks(options: SessionOptions, online: Check | None = None) -> Iterator
     here = DoctorContext(options, cwd, environ, home_folder(os.environ), settings, online is not None)
     for check in CHECKS:
         yield from check(here)
+    yield check_web_search(here)
     yield from check_endpoints(here)
     if online is not None:
         yield from online(here)
+
+
+def check_web_search(here: DoctorContext) -> Finding:
+    """Whether the model is offered WebSearch. Without it, nothing is broken."""
+    if here.settings.search_command:
+        return Finding("web search", CheckState.OK, "by the command in 'webSearch.command'")
+    model = asked_models(here)[0]
+    why = explain_missing_search(model, here.settings, here.environ)
+    if not why:
+        return Finding(
+            "web search", CheckState.OK, "by the model's service, at $10 per 1,000 searches and their tokens"
+        )
+    return Finding("web search", CheckState.OK, f"not offered: {why}")
 
 
 def check_endpoints(here: DoctorContext) -> Findings:

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mainspring import agent, providers, secrets
-from mainspring.agent.model import ON_CLOUDS, STORED, TOOLLESS, takes_tools
+from mainspring.agent.model import ON_CLOUDS, STORED, TOOLLESS, UNDECLARED, takes_tools
 from mainspring.agent.options import MissingKeyError, StartError
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
@@ -194,6 +194,25 @@ def address_place(endpoint: Endpoint) -> str:
     """Where to set its address."""
     entry = endpoint.entry or f"{endpoint.name}/NAME"
     return endpoint.address or f"'models.{entry}.base_url' in your settings"
+
+
+NO_SEARCH = {
+    CHAT: "the Chat Completions protocol has no web search",
+    BEDROCK: "Amazon Bedrock has no web search",
+    DEMO: "the demo model has no web search",
+}
+
+
+def explain_missing_endpoint_search(
+    model: str, settings: Settings, environment: Mapping[str, str], *, declared: bool
+) -> str:
+    endpoint = endpoint_of(model, settings, environment)
+    assert endpoint is not None, f"'{model}' is not elsewhere"
+    if endpoint.protocol in NO_SEARCH:
+        return NO_SEARCH[endpoint.protocol]
+    if declared or endpoint.protocol == VERTEX or endpoint.url.rstrip("/") == OPENAI_HOME:
+        return ""
+    return UNDECLARED.format(url=endpoint.url, model=model)
 
 
 KEYS_NEEDED = ("https://api.openai.com", "https://openrouter.ai", "https://generativelanguage.googleapis.com")

@@ -112,6 +112,29 @@ def takes_tools(model: str, settings: Settings) -> bool:
     return not any(entry.name == model and entry.tools is False for entry in settings.models)
 
 
+def explain_missing_search(model: str, settings: Settings, environment: Environment) -> str:
+    """Why the model's service has no web search; empty: it has. Another server than the maker's has it if the settings
+    say so: a tool that always fails would only cost the model a turn."""
+    declared = next((entry.web_search for entry in settings.models if entry.name == model), None)
+    if declared is False or not takes_tools(model, settings):
+        return f"your settings disable it for '{model}'"
+    try:
+        elsewhere = is_elsewhere(model, settings, environment)
+    except StartError as error:  # an unknown provider
+        return str(error)
+    if elsewhere:
+        return agent.explain_missing_endpoint_search(model, settings, environment, declared=bool(declared))
+    if settings.api.base_url and not declared:
+        return UNDECLARED.format(url=settings.api.base_url, model=model)
+    return ""
+
+
+UNDECLARED = (
+    "the server at '{url}' may have no web search; if it has one, set 'web_search' of 'models.{model}' to true in your "
+    "settings"
+)
+
+
 def patience_of(options: SessionOptions, settings: Settings) -> RetryLimits:
     """The retry limits of a session, with the number of retries from the settings."""
     profiles = providers.RetryProfile

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mainspring import agent, engine, processes, secrets
 from mainspring.agent import permissions
-from mainspring.agent.config import ResolvedConfig, has_service_search
+from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.context import (
     SideModel,
     build_system_text,
@@ -240,9 +240,10 @@ def make_tool_links(
         names_host=lambda host: gate.names_host(host, policy.current),
         ask_small=make_side_call(lambda: built().mind),
         search_command=config.settings.search_command or "",
-        search_service=make_service_search(lambda: built().mind)
-        if has_service_search(config.loop, config.settings)
-        else None,
+        search_service=make_service_search(
+            lambda: built().mind, lambda: policy.current.model or config.loop.model, config.explain_missing_search
+        ),
+        denied_domains=lambda: gate.denied_search_domains(policy.current),
     )
 
 
@@ -543,13 +544,11 @@ def new_side_model(
     config: ResolvedConfig, ledger: Ledger, show: Callable[[Retrying], object] | None = None
 ) -> SideModel:
     settings = config.settings
-    searches = has_service_search(config.loop, settings)
     return SideModel(
         config.model.provider,
         config.loop,
         ledger,
         config.environment,
-        searches,
         settings.features,
         settings.model_rules,
         show,

@@ -108,7 +108,7 @@ class UsageMeter:
         rest, spent = subtract_usage(result.usage, self._run_used), result.cost - self._run_cost
         by_agents = min(self._ahead, max(0, spent))
         self._ahead -= by_agents
-        if rest.total or spent != by_agents:
+        if rest.total or rest.web_searches or spent != by_agents:
             self._book(rest, spent - by_agents)
         self.begin()  # another run may follow by itself
 
@@ -122,7 +122,7 @@ class UsageMeter:
             "outputTokens": used.output,
             "cacheReadInputTokens": used.cache_read,
             "cacheCreationInputTokens": used.cache_write + used.cache_write_1h,
-            "webSearchRequests": 0,
+            "webSearchRequests": used.web_searches,
             "costUSD": self._cost[name] / NANOS_PER_USD,
             "contextWindow": model.window,
             "maxOutputTokens": model.max_output,
@@ -150,4 +150,5 @@ def subtract_usage(all_: Usage, part: Usage) -> Usage:
         all_.cache_write_1h - part.cache_write_1h,
         all_.cache_read - part.cache_read,
         all_.output - part.output,
+        web_searches=all_.web_searches - part.web_searches,
     )

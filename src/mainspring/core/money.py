@@ -20,6 +20,7 @@ class Usage(Value):
     cache_read: int = 0
     output: int = 0
     estimated: bool = False  # at least a part is an estimate, because the server gave no figures
+    web_searches: int = 0  # by the model's service, on its side
 
     @property
     def prompt(self) -> int:
@@ -37,6 +38,7 @@ class Usage(Value):
             self.cache_read + other.cache_read,
             self.output + other.output,
             self.estimated or other.estimated,
+            self.web_searches + other.web_searches,
         )
 
 
@@ -64,8 +66,11 @@ class Price(Value):
         return max(self.input, self.cache_write) if marked else self.input
 
 
+WEB_SEARCH = 10_000_000  # nano-dollars: both Anthropic and OpenAI publish $10 per 1,000 searches, for every model
+
+
 def cost(usage: Usage, price: Price) -> int:
-    return cost_at(usage, price.at(usage.prompt))
+    return cost_at(usage, price.at(usage.prompt)) + usage.web_searches * WEB_SEARCH
 
 
 def cost_at(usage: Usage, rates: Price) -> int:

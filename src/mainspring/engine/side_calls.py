@@ -17,23 +17,24 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing, suppress
-from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from mainspring import processes, secrets, sessions
 from mainspring.context.attachments import MARKER
 from mainspring.context.collapse import cut_for_summary, line_of
 from mainspring.context.tokens import LEAST, Ask, SideCall, SideCallReply, total_bytes, wrong_with
-from mainspring.core.config import Config, RunSource
+from mainspring.core.config import Config, Effort, RunSource
 from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Block, Message, Origin, ServerBlock, Stop, Text, User, user
 from mainspring.core.models import Model
-from mainspring.core.money import Usage, cost, grant
+from mainspring.core.money import WEB_SEARCH as WEB_SEARCH_PRICE
+from mainspring.core.money import Usage, cost, grant, least
 from mainspring.core.moves import thinking_budget
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.state import State
@@ -43,6 +44,7 @@ from mainspring.engine.sampler import CHARS_PER_TOKEN, NO_END, SideCallInterrupt
 from mainspring.engine.shared_state import Ledger
 from mainspring.engine.tasks import end_all, retrieve_exception
 from mainspring.providers.base import (
+    WEB_SEARCH,
     Batch,
     BlockDelta,
     BlockFinished,
@@ -53,11 +55,13 @@ from mainspring.providers.base import (
     StreamEnded,
     StreamStarted,
     ToolSpec,
+    WebSearchSpec,
 )
 
-COLLAPSE, SEARCH = "collapse", "search"  # the caller, for the provider: each source has its own line of requests
-FOUND, SAID = 100_000, 2_000  # tokens that a search may add to its prompt, and those of the answer
-MOST_SEARCHES, A_SEARCH = 5, 10_000_000  # within one request, and nano-dollars for each, as published
+COLLAPSE = "collapse"  # the caller, for the provider: each source has its own line of requests
+FOUND, SAID = 20_000, 4_000  # tokens that one web search may add to its prompt, and those of the answer
+MOST_PAUSES = 2  # the service pauses long turns: how often the request is sent on with what there is
+SERVER_CALLS = ("server_tool_use", "web_search_call")
 FEW = 3  # attempts of a call in the background, or of one that a tool makes
 NO_MONEY = "there is no money left"
 
@@ -177,32 +181,50 @@ class SideCalls:
             self._usage, self._cost = self._usage + used, self._cost + spent
         return answer
 
-    async def search(self, prompt: str, declared: dict[str, Any]) -> list[Block]:
-        """One request that declares the service's own search tool; returns the blocks of its answer."""
-        model, ledger = self.model, self._ledger()
-        price = model.price.at(FOUND)
-        reserve = FOUND * price.dearest_input(marked=False) + SAID * price.output + MOST_SEARCHES * A_SEARCH
-        limited = ledger.funds is not None
-        if limited and not ledger.reserve(reserve):
-            raise ToolError("There is not enough money left for a search.")
-        request = Request(model.name, SAID, 0, SEARCH, self._config.chain, self._config.depth, 0)
-        tool = ToolSpec(declared["name"], "", {}, declared)
+    async def search(self, prompt: str, search: WebSearchSpec, model: Model) -> list[Block]:
+        """Declares the service's own web search; returns the blocks of the answer. The service pauses a long turn: it
+        continues when it gets that turn back."""
         blocks: list[Block] = []
-        spent, used = reserve if limited else 0, Usage()
+        asked = History([user(prompt)])
+        for _ in range(1 + MOST_PAUSES):
+            left = search.most - sum(map(is_search_call, blocks))
+            if left <= 0:
+                break
+            answer, more = await self._search_once(asked, replace(search, most=left), model)
+            blocks += more
+            if answer.failed and not blocks:
+                raise ToolError(f"The service could not search: {answer.failed}.")
+            if answer.failed or answer.stop is not Stop.PAUSE_TURN:
+                break
+            asked = asked.append(Assistant(tuple(more), model.name, stop=Stop.PAUSE_TURN))
+        return blocks
+
+    async def _search_once(
+        self, asked: History, search: WebSearchSpec, model: Model
+    ) -> tuple[SideCallReply, list[Block]]:
+        """With as many searches as the remaining money pays for (law 5)."""
+        ledger, blocks = self._ledger(), list[Block]()
+        searches, reserve = search.most, 0
+        if ledger.funds is not None:
+            searches, reserve = affordable_searches(ledger.funds, search.most, total_bytes(asked), model)
+            if not searches or not ledger.reserve(reserve):
+                return SideCallReply("", failed="there is not enough money left for a search"), blocks
+        config = self._config
+        request = Request(model.name, SAID, 0, WEB_SEARCH, config.chain, config.depth, 0, effort=Effort.LOW)
+        tool = ToolSpec("web_search", "", {}, replace(search, most=searches))
+        spent, used = reserve, Usage()  # the estimate, if the call fails without reporting its cost
         try:
-            asked = Conversation(History([user(prompt)]), tools=(tool,), cache=self._cache)
-            answer = await self._answer(request, asked, model, blocks)
-            searches = sum([isinstance(b, ServerBlock) and b.kind == "server_tool_use" for b in blocks])
-            spent, used = answer.cost + searches * A_SEARCH, answer.usage
+            answer = await self._answer(
+                request, Conversation(asked, tools=(tool,), cache=RequestCache()), model, blocks
+            )
+            spent, used = answer.cost, answer.usage
         except SideCallInterrupted as cut:
-            spent, used = max(spent, cut.cost), cut.usage  # the number of searches so far is unknown
+            spent, used = max(reserve, cut.cost), cut.usage  # the number of searches so far is unknown
             raise
         finally:
-            ledger.settle(reserve if limited else 0, spent)
+            ledger.settle(reserve, spent)
             self._usage, self._cost = self._usage + used, self._cost + spent
-        if answer.failed:
-            raise ToolError(f"The service could not search: {answer.failed}.")
-        return blocks
+        return answer, blocks
 
     async def _answer(
         self, request: Request, conversation: Conversation, model: Model, blocks: list[Block] | None = None
@@ -220,7 +242,7 @@ class SideCalls:
                     break
                 if self._config.max_wait is not None and heard.waited >= self._config.max_wait:
                     break
-                if not lost.add(answer.usage, answer.cost + heard.searches * A_SEARCH):
+                if not lost.add(answer.usage, answer.cost):
                     break
                 request = replace(request, retried=Retried(failure, heard.number, most, heard.waited))
         except SideCallInterrupted as cut:
@@ -240,15 +262,15 @@ class SideCalls:
                     heard.take(batch)
                     self._show_wait(batch, request)
         except ProviderError as error:
-            used = cut_off(heard.used, heard.written, request)
+            used = heard.cut_off(request)
             heard.lost = error.failure if heard.begun and error.failure.kind in PASSING else None
             return SideCallReply("", used, cost(used, model.price), failed=f"the model call failed: {error}")
         except asyncio.CancelledError:  # the run ends
-            used = cut_off(heard.used, heard.written, request)
+            used = heard.cut_off(request)
             raise SideCallInterrupted(used, cost(used, model.price)) from None
         used = heard.used
         if heard.stop is Stop.UNFINISHED:
-            used, heard.lost = cut_off(used, heard.written, request), NO_END if heard.begun else None
+            used, heard.lost = heard.cut_off(request), NO_END if heard.begun else None
         return SideCallReply("".join(heard.texts), used, cost(used, model.price), heard.stop)
 
     def _show_wait(self, batch: Batch, request: Request) -> None:
@@ -306,16 +328,57 @@ class SideCallAttempt:
                     self.texts += [block.text] if isinstance(block, Text) else []
                     self.blocks.append(block)
                 case StreamEnded():
-                    self.used, self.stop = item.usage, item.stop
+                    self.used, self.stop = self._with_searches(item.usage), item.stop
                 case Retry():
                     self.number = item.attempt + 1 if item.most else self.number
                     self.waited += 0 if item.beat else item.delay
                 case _:
                     pass
 
-    @property
-    def searches(self) -> int:
-        return sum([isinstance(block, ServerBlock) and block.kind == "server_tool_use" for block in self.blocks])
+    def cut_off(self, request: Request) -> Usage:
+        return cut_off(self._with_searches(self.used), self.written, request)
+
+    def _with_searches(self, usage: Usage) -> Usage:
+        """Not every service reports how many searches it ran."""
+        return usage if usage.web_searches else replace(usage, web_searches=count_paid_searches(self.blocks))
+
+
+def is_search_call(block: Block) -> bool:
+    return isinstance(block, ServerBlock) and block.kind in SERVER_CALLS
+
+
+def count_paid_searches(blocks: Iterable[Block]) -> int:
+    """As documented: a failed search of Anthropic's is free, and so are the other actions of OpenAI's model, which
+    opens pages and looks for words in them."""
+    paid = 0
+    for block in blocks:
+        if not isinstance(block, ServerBlock):
+            continue
+        if block.kind == "web_search_call":
+            paid += b'"type":"search"' in compact_json(block.json)
+        elif block.kind == "server_tool_use":
+            paid += 1
+        elif block.kind == "web_search_tool_result":
+            paid -= b'"error_code":' in compact_json(block.json)[:200]
+    return max(0, paid)
+
+
+def compact_json(text: str) -> bytes:
+    try:
+        return msgspec.json.format(text.encode(), indent=-1)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return b""
+
+
+def affordable_searches(funds: int, most: int, prompt_bytes: int, model: Model) -> tuple[int, int]:
+    """How many searches of one request the funds pay for, and what to reserve for them: a search costs its own price,
+    and the pages that it adds to the prompt."""
+    for searches in range(most, 0, -1):
+        prompt = round(prompt_bytes / LEAST) + searches * FOUND
+        reserve = least(prompt, SAID, model.price) + searches * WEB_SEARCH_PRICE
+        if reserve <= funds:
+            return searches, reserve
+    return 0, 0
 
 
 def fewer_if_overloaded(most: int, failure: Failure, request: Request) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mainspring.permissions.decide import findings as findings
     from mainspring.permissions.files import FileAccessRequest as FileAccessRequest
     from mainspring.permissions.files import FileRules as FileRules
+    from mainspring.permissions.hosts import denied_search_domains as denied_search_domains
     from mainspring.permissions.hosts import names_host as names_host
     from mainspring.permissions.hosts import proxy_gate as proxy_gate
     from mainspring.permissions.patterns import matches_below as matches_below
@@ -48,6 +49,7 @@ WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", 
 MODULES = {
     "names_closed_file": "bash",
     "names_host": "hosts",
+    "denied_search_domains": "hosts",
     "suggested_mode": "suggest",
     "AllowAll": "checker",
     "FileAccessRequest": "files",

@@ -254,6 +254,10 @@ class PermissionChecker:
         """Whether an allow rule names this host itself, so that it may be on this machine or local (security N1)."""
         return permissions.names_host(self.policy(standing).rules, host)
 
+    def denied_search_domains(self, standing: PolicyView) -> tuple[tuple[str, ...], ...]:
+        """Domains whose pages are left out of the results of web searches."""
+        return permissions.denied_search_domains(self.policy(standing).rules)
+
     def only_reads(self, command: str, cwd: str, standing: PolicyView) -> bool:
         """Whether a shell command is known to change nothing, so that it may run beside others."""
         return permissions.findings(

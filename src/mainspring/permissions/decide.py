@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -182,6 +183,8 @@ def _findings(tool: str, input: Mapping[str, object], files: FileRules) -> Findi
         return _file(tool, input, files)
     if tool == "WebFetch":
         return _fetch(input, files.policy)
+    if tool == "WebSearch":
+        return _search_web(input, files.policy)
     return _named(tool, input, files.policy)
 
 
@@ -245,6 +248,39 @@ def _fetch(input: Mapping[str, object], policy: PermissionPolicy) -> Findings:
             return False
 
     return _by_match(policy, matches, f"no rule covers the host '{host}'")
+
+
+def _search_web(input: Mapping[str, object], policy: PermissionPolicy) -> Findings:
+    """A rule for a domain decides about searches that are limited to it. Pages of a denied domain are also left out of
+    the results of other searches (`web/search.py`)."""
+    from mainspring.permissions import hosts
+
+    query, given = input.get("query"), input.get("allowed_domains")
+    domains = cast("list[object]", given) if isinstance(given, list | tuple) else []
+    named = [domain.strip().lower().removesuffix(".") for domain in domains if isinstance(domain, str)]
+
+    def covered(rule: PermissionRule) -> list[str]:
+        """The domains of the search that the rule names."""
+        pattern = hosts.search_domain(rule)
+        return [name for name in named if pattern is not None and hosts.domain_matches(pattern, name)]
+
+    def is_about_all(rule: PermissionRule) -> bool:
+        return names_tool(rule, "WebSearch") and (rule.specifier is None or rule.specifier == query)
+
+    def may_ask(rule: PermissionRule) -> bool:
+        is_of_domain = names_tool(rule, "WebSearch") and hosts.search_domain(rule) is not None
+        return is_about_all(rule) or (is_of_domain and (not named or bool(covered(rule))))
+
+    rules = policy.rules
+    deny = next((rule for rule in rules.deny if is_about_all(rule) or covered(rule)), None)
+    ask = next((rule for rule in rules.ask if may_ask(rule)), None)
+    allow = [rule for rule in rules.allow if is_about_all(rule)][:1]
+    if named and not allow:
+        of_domains = [rule for rule in rules.allow if names_tool(rule, "WebSearch") and covered(rule)]
+        if set(named) <= {name for rule in of_domains for name in covered(rule)}:
+            allow = of_domains
+    why = "no rule covers 'WebSearch'"
+    return Findings(deny=deny, ask=ask, allow=tuple(allow), covered=bool(allow), why=why)
 
 
 def _named(tool: str, input: Mapping[str, object], policy: PermissionPolicy) -> Findings:

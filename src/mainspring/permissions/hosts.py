@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from mainspring.core.errors import UsageError
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
-from mainspring.permissions.rules import PermissionRules, RuleSource, glob_matches, parse_rules
+from mainspring.permissions.rules import PermissionRule, PermissionRules, RuleSource, glob_matches, parse_rules
 from mainspring.processes.addresses import is_public
 from mainspring.processes.paths import resolve_path
 from mainspring.sandbox.proxy import AllowedHost, Gate, HostRefusedError
@@ -101,6 +101,22 @@ def names_host(rules: PermissionRules, host: str) -> bool:
         rule.tool == "WebFetch" and rule.specifier is not None and _is_exactly(rule.specifier, host)
         for rule in rules.allow
     )
+
+
+def search_domain(rule: PermissionRule) -> tuple[str, ...] | None:
+    """The domain of a rule for web searches or pages; None: it is about something else."""
+    kind, _, domain = (rule.specifier or "").partition(":")
+    if kind != "domain" or rule.tool not in ("WebSearch", "WebFetch"):
+        return None
+    try:
+        return domain_pattern(domain)
+    except AddressError:
+        return None
+
+
+def denied_search_domains(rules: PermissionRules) -> tuple[tuple[str, ...], ...]:
+    """Domains whose pages are left out of search results: what `WebFetch` may not read, a search may not show."""
+    return tuple([pattern for rule in rules.deny if (pattern := search_domain(rule)) is not None])
 
 
 def is_visibly_near(host: str) -> bool:

@@ -129,10 +129,26 @@ def _check_specifier(tool: str, specifier: str, text: str, behavior: Behavior) -
             raise RuleError(f"the rule '{text}' has a specifier, but '{tool}' takes none")
     elif tool == "WebFetch" and not specifier.startswith("domain:") and behavior == "allow":
         raise RuleError(f"the rule '{text}' needs the form 'WebFetch(domain:example.com)'")
+    elif tool == "WebSearch":
+        _check_search(specifier, text)
     elif tool == "Bash" and specifier.strip(BLANKS) == ":*" and behavior == "allow":
         raise RuleError(f"the rule '{text}' names no command: write 'Bash' to allow every command")
     elif specifier.startswith("!") and behavior == "allow":
         raise RuleError(f"the rule '{text}' excludes something, which an allow rule cannot")
+
+
+def _check_search(specifier: str, text: str) -> None:
+    """A domain, the exact words of a query, or for deny and ask `query:...`."""
+    from mainspring.permissions import hosts
+
+    kind, _, domain = specifier.partition(":")
+    if kind == "domain":
+        try:
+            hosts.domain_pattern(domain)
+        except hosts.AddressError as error:
+            raise RuleError(f"the rule '{text}' names no domain: {error}") from None
+    elif "*" in specifier and kind != "query":
+        raise RuleError(f"the rule '{text}' needs the exact query, or the form 'WebSearch(domain:example.com)'")
 
 
 def _unescaped(specifier: str) -> str:

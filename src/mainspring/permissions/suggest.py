@@ -9,6 +9,7 @@ words, for programs in a table, and the folder of a file (decision 0078).
 from __future__ import annotations
 
 import re
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -147,6 +148,8 @@ def _offered(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -
             return (one,) if one is not None else ()
         case "WebFetch":
             return _host(str(asked.input.get("url", "")))
+        case "WebSearch" if domains := asked.input.get("allowed_domains"):
+            return _search_domains(domains)
         case tool:
             name = next((value for key in NAMED_BY.get(tool, ()) if isinstance(value := asked.input.get(key), str)), "")
             if name:
@@ -203,3 +206,12 @@ def _file(tool: str, path: str, cwd: str, paths: Paths) -> Suggestion | None:
 def _host(address: str) -> tuple[Suggestion, ...]:
     host = hosts.host_of(address)  # a question about an address implies a valid host
     return (Suggestion(f"WebFetch(domain:{host})", f"all pages of '{host}'"),)
+
+
+def _search_domains(domains: object) -> tuple[Suggestion, ...]:
+    """For a search that is limited to domains; none if they are not valid: the tool will refuse them."""
+    try:
+        named = [".".join(hosts.domain_pattern(str(domain))) for domain in cast("list[object]", domains)]
+    except (TypeError, hosts.AddressError):
+        return ()
+    return tuple([Suggestion(f"WebSearch(domain:{name})", f"searches of '{name}'") for name in named])

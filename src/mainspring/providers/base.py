@@ -73,13 +73,25 @@ class RequestCache:
         return found
 
 
+WEB_SEARCH = "search"  # the source of a request that declares the service's web search
+
+
+class WebSearchSpec(Value):
+    """The web search of a model's service, which the service itself runs. Only a side call declares it: see
+    docs/decisions/0103."""
+
+    most: int  # searches within one request
+    allowed: tuple[str, ...] = ()  # domains, each with its subdomains; none: all. Only one of the two lists is sent
+    blocked: tuple[str, ...] = ()
+
+
 class ToolSpec(Value):
     """A tool as it is declared to the model."""
 
     name: str
     description: str
     schema: dict[str, Any]  # JSON Schema of its input, an object
-    server: dict[str, Any] | None = None  # a server-side tool, declared in the service's format; the service runs it
+    search: WebSearchSpec | None = None  # the service's own search instead of a tool of ours
 
 
 class Conversation(Bundle):
@@ -97,6 +109,11 @@ def list_models(provider: object) -> tuple[Model, ...]:
     """The models that a provider describes itself, in its attribute `models`: their windows, limits and prices. The
     first one is its default."""
     return tuple(getattr(provider, "models", ()))
+
+
+def searches_web(provider: object) -> bool:
+    """Whether a provider accepts a `WebSearchSpec`, by its attribute `searches_web`."""
+    return bool(getattr(provider, "searches_web", False))
 
 
 class StreamStarted(Value):

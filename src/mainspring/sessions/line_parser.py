@@ -170,12 +170,17 @@ class ApiCreation(Struct):
     ephemeral_1h_input_tokens: int = 0
 
 
+class ApiServerTools(Struct):
+    web_search_requests: int | None = None
+
+
 class ApiUsage(Struct):
     input_tokens: int = 0
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     output_tokens: int = 0
     cache_creation: ApiCreation | None = None
+    server_tool_use: ApiServerTools | None = None
     estimated: bool = False
 
 
@@ -190,7 +195,8 @@ def usage_from_api(raw: Raw) -> Usage:
     hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else 0
     short = (usage.cache_creation_input_tokens or 0) - hour
     read = usage.cache_read_input_tokens or 0
-    return Usage(usage.input_tokens, short, hour, read, usage.output_tokens, usage.estimated)
+    searches = (usage.server_tool_use.web_search_requests or 0) if usage.server_tool_use else 0
+    return Usage(usage.input_tokens, short, hour, read, usage.output_tokens, usage.estimated, searches)
 
 
 def stop_from_api(reason: str | None) -> Stop:

@@ -269,6 +269,7 @@ def _model(name: str, entry: dict[str, object]) -> ModelEntry:
         "key_env": lambda value: check_text(value).value,
         "api_version": lambda value: check_text(value).value,
         "tools": lambda value: yes_or_no(value).value,
+        "web_search": lambda value: yes_or_no(value).value,
     }
     fields: dict[str, object] = {}
     for field, value in entry.items():

@@ -76,6 +76,7 @@ class ModelEntry(Value):
     key_env: str | None = None  # and the variable that holds the key for it
     api_version: str | None = None  # the server is Azure's, and the name after the slash is a deployment
     tools: bool | None = None  # False: the model supports no tools, and gets none
+    web_search: bool | None = None  # whether its service searches the web; None: as is known of the service
 
 
 class ProblemKind(StrEnum):

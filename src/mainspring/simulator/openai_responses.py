@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.json import encode
+from msgspec.json import decode, encode
 
+from mainspring.simulator.forms import is_list
 from mainspring.simulator.openai_chat import CREATED, spell_arguments, usage_to_chat
 from mainspring.simulator.openai_errors import error_of, make_openai_headers, make_openai_refusal, violation_to_error
 from mainspring.simulator.openai_responses_request import find_violations, to_messages
@@ -40,6 +41,8 @@ class ResponsesStreamWriter:
         self._item: Json = {}  # the current item
         reasoning: Json = asked.get("reasoning") or {}
         self._summarizes = bool(reasoning.get("summary"))
+        self._query = ""  # of the current search, as JSON
+        self._lists_sources = "web_search_call.action.sources" in (asked.get("include") or ())
         self._encrypts = "reasoning.encrypted_content" in (asked.get("include") or ())
         self._part = ("refusal", "refusal") if "refusal_field" in self._odd else ("output_text", "text")
         self.response = empty_response(stamp, asked)
@@ -49,6 +52,10 @@ class ResponsesStreamWriter:
             case "message_start":
                 created = self._tell("response.created", response=self.response)
                 return created + self._tell("response.in_progress", response=self.response)
+            case "content_block_start" if event["content_block"]["type"] == "server_tool_use":
+                return self._search_begun(event["index"])
+            case "content_block_start" if event["content_block"]["type"] == "web_search_tool_result":
+                return self._search_done(event["content_block"]["content"])
             case "content_block_start" if event["content_block"]["type"] in KINDS:
                 return self._begun(event["index"], event["content_block"])
             case "content_block_delta" if event["index"] in self._at:
@@ -79,6 +86,26 @@ class ResponsesStreamWriter:
         self.response["output"].append(self._item)
         return said
 
+    def _search_begun(self, index: int) -> bytes:
+        """A search and its result are one item. Its query is complete when its result begins."""
+        place = len(self._at)
+        self._at[index] = place
+        self._query = ""
+        self._item = {"id": f"ws_{self._number}_{place}", "type": "web_search_call", "status": "in_progress"}
+        self.response["output"].append(self._item)
+        said = self._tell("response.output_item.added", output_index=place, item=self._item)
+        said += self._tell("response.web_search_call.in_progress", **self._here())
+        return said + self._tell("response.web_search_call.searching", **self._here())
+
+    def _search_done(self, found: Any) -> bytes:
+        pages: list[Json] = found if is_list(found) else []
+        sources = {"sources": [{"type": "url", "url": page["url"]} for page in pages]} if self._lists_sources else {}
+        query: str = decode(self._query).get("query", "") if self._query else ""
+        action = {"type": "search", "query": query, "queries": [query], **sources}
+        self._item |= {"status": "completed" if is_list(found) else "failed", "action": action}
+        done = self._tell("response.web_search_call.completed", **self._here()) if is_list(found) else b""
+        return done + self._tell("response.output_item.done", output_index=len(self._at) - 1, item=self._item)
+
     def _new_item(self, id: str, block: Json) -> Json:
         match block["type"]:
             case "text":
@@ -93,6 +120,10 @@ class ResponsesStreamWriter:
 
     def _more(self, delta: Json) -> bytes:
         match delta["type"]:
+            case "input_json_delta" if self._item["type"] == "web_search_call":
+                self._query += delta["partial_json"]
+            case "citations_delta":
+                return self._cited(delta["citation"])
             case "text_delta":
                 content = self._item["content"] or [self._new_part("")]
                 self._item["content"] = [self._new_part(content[0][self._part[1]] + delta["text"])]
@@ -117,6 +148,8 @@ class ResponsesStreamWriter:
     def _done(self, index: int) -> bytes:
         said = b""
         kind = self._item["type"]
+        if kind == "web_search_call":
+            return b""  # it is done with its result
         if kind == "message":
             said = self._text_done()
         elif kind == "function_call":
@@ -127,6 +160,14 @@ class ResponsesStreamWriter:
             cut = self._say.stopped in CUT_SHORT and index == len(self._say.blocks) - 1
             self._item["status"] = "incomplete" if cut else "completed"
         return said + self._tell("response.output_item.done", output_index=self._at[index], item=self._item)
+
+    def _cited(self, citation: Json) -> bytes:
+        part: Json = self._item["content"][0]
+        where = {"start_index": 0, "end_index": len(part["text"])}
+        noted = {"type": "url_citation", **where, "url": citation["url"], "title": citation.get("title") or ""}
+        part["annotations"].append(noted)
+        here = self._here(content_index=0, annotation_index=len(part["annotations"]) - 1)
+        return self._tell("response.output_text.annotation.added", **here, annotation=noted)
 
     def _text_done(self) -> bytes:
         kind, field = self._part

@@ -101,6 +101,17 @@ _TOOL = check_fields(
     {"type": str, "name": str, "parameters": accept_anything, "strict": check_optional(bool)},
     {"description": check_optional(str), "async": bool, "defer_loading": bool, "output_schema": check_optional(dict)},
 )
+_DOMAINS = check_optional(check_list(str))
+_SEARCH = check_fields(
+    {"type": str},
+    {
+        "filters": check_optional(check_fields({}, {"allowed_domains": _DOMAINS, "blocked_domains": _DOMAINS})),
+        "search_context_size": one_of("low", "medium", "high"),
+        "user_location": check_optional(
+            check_fields({"type": one_of("approximate")}, dict.fromkeys(("city", "country", "region", "timezone"), str))
+        ),
+    },
+)
 _FORMAT = check_by_field(
     "type",
     {
@@ -121,7 +132,12 @@ _REASONING = check_fields(
         "mode": str,
     },
 )
-INCLUDABLE = ("reasoning.encrypted_content", "message.input_image.image_url", "message.output_text.logprobs")
+INCLUDABLE = (
+    "reasoning.encrypted_content",
+    "message.input_image.image_url",
+    "message.output_text.logprobs",
+    "web_search_call.action.sources",
+)
 
 
 def _choice(value: Any, path: str, found: list[Violation]) -> None:
@@ -144,7 +160,7 @@ CREATE = check_fields(
         "stream_options": check_optional(check_fields({}, {"include_obfuscation": bool})),
         "text": check_fields({}, {"format": _FORMAT, "verbosity": check_optional(one_of("low", "medium", "high"))}),
         "tool_choice": _choice,
-        "tools": check_list(check_by_field("type", {"function": _TOOL})),
+        "tools": check_list(check_by_field("type", {"function": _TOOL, "web_search": _SEARCH})),
         "truncation": check_optional(one_of("auto", "disabled")),
     },
 )
@@ -165,6 +181,21 @@ def items_of(body: Json) -> list[Json]:
 
 def kind_of(item: Json) -> str:
     return str(item.get("type", "message"))
+
+
+MOST_DOMAINS = 100
+
+
+def search_domains(asked: OpenAIRequest) -> Broken:
+    for at, tool in enumerate(asked.body.get("tools") or ()):
+        filters: Json = (tool.get("filters") or {}) if tool["type"] == "web_search" else {}
+        for name, domains in filters.items():
+            path = f"tools[{at}].filters.{name}"
+            for domain in domains or ():
+                if "/" in domain or "*" in domain or not domain.isascii():
+                    yield path, f"Invalid '{path}': '{domain}' is not a domain."
+            if len(domains or ()) > MOST_DOMAINS:
+                yield path, f"Invalid '{path}': array too long. Expected at most {MOST_DOMAINS}."
 
 
 def input_some(asked: OpenAIRequest) -> Broken:
@@ -275,6 +306,7 @@ RULES: dict[str, Rule] = {
     "input.some": input_some,
     "previous.known": nothing_kept,
     **COMMON,
+    "search.domains": search_domains,
     "call.id_length": longest_id(LONGEST_CALL_ID, "call_id"),
     "item.id": item_ids,
     "item.unique": unique_items,
@@ -302,6 +334,7 @@ def read_responses_request(body: Json) -> OpenAIRequest:
     tools = [
         DeclaredTool(f"tools.{at}", each["name"], each["parameters"], bool(each["strict"]))
         for at, each in enumerate(body.get("tools") or ())
+        if each["type"] == "function"
     ]
     calls: list[ReceivedCall] = []
     images: list[tuple[str, str]] = []
@@ -337,5 +370,8 @@ def to_messages(body: Json) -> Json:
                 talk.add("assistant", thought)
             case other:
                 raise AssertionError(f"'{other}' is not an item of a request")
-    tools = [make_tool(each) for each in body.get("tools") or ()]
+    tools = [
+        make_tool(each) if each["type"] == "function" else {"type": "web_search_20250305", "name": "web_search"}
+        for each in body.get("tools") or ()
+    ]
     return talk.body(body, tools, body.get("reasoning") or {})

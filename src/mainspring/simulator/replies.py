@@ -14,7 +14,7 @@ that text in place of its input, so that it can be cut short or broken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -55,7 +55,7 @@ class Say(Struct, frozen=True, tag="say", tag_field="reply"):
 
     @property
     def spent(self) -> Usage:
-        return self.usage or Usage(input=INPUT, output=OUTPUT)
+        return self.usage or Usage(input=INPUT, output=OUTPUT, web_searches=count_web_searches(self.blocks))
 
     @property
     def stopped(self) -> str:
@@ -96,6 +96,30 @@ Reply = Say | Refuse | RawReply | RawStream
 
 def make_text_block(words: str) -> Json:
     return {"type": "text", "text": words}
+
+
+# --- web search on the server's side -----------------------------------------------------------------
+
+
+def make_web_search(query: str, *pages: tuple[str, str], id: str = "srvtoolu_1", error: str = "") -> tuple[Json, Json]:
+    """A search and its result: pages as address and title, or an error such as `max_uses_exceeded`.
+
+    Say.of(*make_web_search("python 3.14", ("https://docs.python.org/3.14/", "Python 3.14")), "It is out.")
+    """
+    call: Json = {"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": query}}
+    found: object = [
+        {"type": "web_search_result", "url": url, "title": title, "encrypted_content": "e30=", "page_age": None}
+        for url, title in pages
+    ]
+    if error:
+        found = {"type": "web_search_tool_result_error", "error_code": error}
+    return call, {"type": "web_search_tool_result", "tool_use_id": id, "content": found}
+
+
+def count_web_searches(blocks: Iterable[Json]) -> int:
+    """Those that are billed: a search that failed is free, as documented."""
+    results = [block for block in blocks if block["type"] == "web_search_tool_result"]
+    return sum([is_list(block["content"]) for block in results])
 
 
 # --- as one message --------------------------------------------------------------------------------
@@ -145,7 +169,9 @@ def sign_thinking(block: Json, stamp: ReplyStamp) -> Json:
 
 
 def usage_to_api(usage: Usage) -> Json:
+    searched = {"server_tool_use": {"web_search_requests": usage.web_searches}} if usage.web_searches else {}
     return {
+        **searched,
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write + usage.cache_write_1h,
         "cache_read_input_tokens": usage.cache_read,
@@ -175,7 +201,8 @@ def stream_events(say: Say, stamp: ReplyStamp) -> Iterator[Json]:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     ended = {"stop_reason": say.stopped, "stop_sequence": None}
-    total = {name: count for name, count in usage_to_api(say.spent).items() if name.endswith("_tokens")}  # cumulative
+    said = usage_to_api(say.spent)
+    total = {name: said[name] for name in said if name.endswith("_tokens") or name == "server_tool_use"}  # cumulative
     yield {"type": "message_delta", "delta": ended, "usage": total, **make_context_management(say)}
     yield {"type": "message_stop"}
 

@@ -38,6 +38,7 @@ from mainspring.simulator.replies import (
     Reply,
     ReplyStamp,
     Say,
+    count_web_searches,
     stream_events,
 )
 from mainspring.simulator.scripts import Choose, InOrder
@@ -333,7 +334,8 @@ class ModelServer:
     def _with_usage(self, say: Say, metered: MeteredRequest) -> Say:
         if say.usage is not None or not self._metered:
             return say
-        return replace(say, usage=replace(metered.usage, output=tokens_written(say.blocks)))
+        spent = replace(metered.usage, output=tokens_written(say.blocks), web_searches=count_web_searches(say.blocks))
+        return replace(say, usage=spent)
 
     def _book(self, received: ReceivedRequest, reply: Reply, fault: str, metered: MeteredRequest) -> None:
         usage = reply.spent if isinstance(reply, Say) else reply.usage if isinstance(reply, RawStream) else None

@@ -73,6 +73,18 @@ def check_tool_choice(request: CheckedRequest) -> Broken:
         yield "tool_choice", f"Tool '{chosen['name']}' not found in provided tools"
 
 
+def check_search_domains(request: CheckedRequest) -> Broken:
+    """As documented for the web search and web fetch tools."""
+    for at, tool in enumerate(request.tools):
+        allowed: list[str] = tool.get("allowed_domains") or []
+        blocked: list[str] = tool.get("blocked_domains") or []
+        if allowed and blocked:
+            yield f"tools.{at}", "only one of `allowed_domains` and `blocked_domains` can be specified"
+        for domain in (*allowed, *blocked):
+            if "://" in domain or not domain.isascii() or "*" in domain.partition("/")[0]:
+                yield f"tools.{at}", f"'{domain}' is not a valid domain"
+
+
 def check_forced_choice(request: CheckedRequest) -> Broken:
     """Adaptive thinking allows a forced call; a budget does not, and some models allow none at all."""
     chosen = request.body.get("tool_choice")

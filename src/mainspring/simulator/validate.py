@@ -57,6 +57,7 @@ OF_MEANING: dict[str, Callable[[CheckedRequest], Broken]] = {
     "tools.schema": tool_rules.check_tool_schemas,
     "tools.some_loaded": tool_rules.some_loaded,
     "tools.changed": tool_rules.check_tool_changes,
+    "tools.domains": tool_rules.check_search_domains,
     "tool_choice": tool_rules.check_tool_choice,
     "tool_choice.forced": tool_rules.check_forced_choice,
     "tool_use.id": tool_rules.call_ids,

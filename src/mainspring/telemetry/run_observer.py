@@ -77,6 +77,8 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
         "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write + usage.cache_write_1h,
     }
+    if usage.web_searches:
+        found["web_searches"] = usage.web_searches
     return found | ({"estimated": True} if usage.estimated else {})
 
 

@@ -73,7 +73,7 @@ class TestModel(PlayedModel):
 
 
 def is_function_tool(spec: ToolSpec) -> bool:
-    return spec.name not in OURS and not spec.name.startswith("mcp__") and spec.server is None
+    return spec.name not in OURS and not spec.name.startswith("mcp__") and spec.search is None
 
 
 def make_value(schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:

@@ -65,7 +65,8 @@ class ToolLinks(Bundle):
     names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be a local address
     ask_small: Ask | None = None  # a small model that reads pages
     search_command: str = ""  # the user's web search command; else
-    search_service: CallService | None = None  # the model's service searches
+    search_service: CallService | None = None  # the model's service searches,
+    denied_domains: Callable[[], tuple[tuple[str, ...], ...]] = tuple  # without pages of these domains
 
 
 NO_LINKS = ToolLinks()
@@ -159,7 +160,7 @@ class BuiltinTools:
 
     def _of_the_web(self, name: str) -> Tool:
         if name == "WebSearch":
-            return tools.web_search_tool(self._search())
+            return tools.web_search_tool(self._search(), self._denies_result)
         from mainspring.web.fetch import WebFetcher
         from mainspring.web.page import PageReader, make_converter
 
@@ -177,7 +178,12 @@ class BuiltinTools:
             return None
         from mainspring.web.search import search_by_service
 
-        return search_by_service(self._links.search_service)
+        return search_by_service(self._links.search_service, lambda: map(".".join, self._links.denied_domains()))
+
+    def _denies_result(self, host: str) -> bool:
+        from mainspring.permissions.hosts import domain_matches
+
+        return any(domain_matches(pattern, host) for pattern in self._links.denied_domains())
 
     def _reads(self, given: Any) -> bool:
         return self._only_reads(given.command)

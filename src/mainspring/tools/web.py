@@ -6,6 +6,7 @@ search back end of `web/`; without one it returns an error that says how to set 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from time import perf_counter, perf_counter_ns
 from typing import Annotated, Any
@@ -100,6 +101,12 @@ NO_SEARCH = (
     "Web search is not configured. The user can set it up: a command in 'webSearch.command' of their settings, or a "
     "model whose service searches. If you know an address, use WebFetch."
 )
+
+
+def no_denied(_: str) -> bool:
+    return False
+
+
 Domains = Annotated[tuple[str, ...], Meta(max_length=100)]
 
 
@@ -109,7 +116,9 @@ class WebSearchInput(Input, frozen=True):
     blocked_domains: Annotated[Domains, "None of these."] = ()
 
 
-def web_search_tool(search: Search | None) -> Tool:
+def web_search_tool(search: Search | None, denies: Callable[[str], bool] = no_denied) -> Tool:
+    """`denies`: whether a rule such as `WebSearch(domain:...)` denies results of a host."""
+
     async def run(given: WebSearchInput, calling: ToolContext) -> ToolAnswer:
         if search is None:
             raise ToolError(NO_SEARCH)
@@ -119,7 +128,7 @@ def web_search_tool(search: Search | None) -> Tool:
         calling.progress(f"Searching: {given.query[:200]}")
         query = WebSearchQuery(given.query, given.allowed_domains, given.blocked_domains)
         filter_results(WebSearchResults(), query)  # reports invalid domains before the search
-        found = filter_results(await search(query), query)
+        found = filter_results(await search(query), query, denies)
         pages = [{"title": hit.title, "url": hit.url} for hit in found.hits]
         results: list[Any] = [{"tool_use_id": calling.id, "content": pages}, *([found.says] if found.says else [])]
         data: dict[str, Any] = {"query": given.query, "results": results, "durationSeconds": perf_counter() - began}

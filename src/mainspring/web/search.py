@@ -4,9 +4,9 @@ A back end is a function of type `Search`. There are two:
 
 - `search_by_command` runs a command of the user's, which gets the query as JSON on its standard input and prints pages
   as JSON. The command comes from the user's own settings, never from a project (security T2).
-- `search_by_service` uses the model's own service: one small request that declares the service's search tool. The
-  conversation itself does not declare that tool: the service would then search without asking the user. Here every
-  search is a call of `WebSearch` first, with its rules, hooks and its record in the session's file.
+- `search_by_service` uses the model's own service: a side call that declares the service's search. The conversation
+  itself does not declare it: the service would then search without asking the user. Here every search is a call of
+  `WebSearch` first, with its rules, hooks and its record in the session's file (docs/decisions/0103).
 
 The JSON of a command, in and out:
 
@@ -17,6 +17,7 @@ The JSON of a command, in and out:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -28,6 +29,7 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Block, ServerBlock, Text
 from mainspring.core.value import Value
 from mainspring.permissions.hosts import AddressError, domain_matches, domain_pattern
+from mainspring.providers.base import WebSearchSpec
 from mainspring.text import plural
 from mainspring.web.fetch import parse_target
 
@@ -60,18 +62,24 @@ Search = Callable[[WebSearchQuery], Awaitable[WebSearchResults]]
 """Raises `ToolError` with a message for the model."""
 
 
-def filter_results(found: WebSearchResults, query: WebSearchQuery) -> WebSearchResults:
-    """Only fetchable pages of the requested domains, each once: not every back end applies the domains."""
+def filter_results(
+    found: WebSearchResults, query: WebSearchQuery, denies: Callable[[str], bool] = lambda _: False
+) -> WebSearchResults:
+    """Only fetchable pages of the requested domains, each once: not every back end applies the domains. `denies`: the
+    rules about a host. What the back end says may repeat a page that was left out, and is left out with it."""
     allowed, blocked = _patterns(query.allowed), _patterns(query.blocked)
     hits: dict[str, WebSearchResult] = {}
+    says = found.says
     for hit in found.hits:
         try:
             host = parse_target(hit.url).host
         except UsageError:
             continue
-        if (not allowed or _is_in(host, allowed)) and not _is_in(host, blocked):
-            hits.setdefault(hit.url, _short(hit))
-    return replace(found, hits=tuple(hits.values())[:MOST_HITS])
+        if (allowed and not _is_in(host, allowed)) or _is_in(host, blocked) or denies(host):
+            says = ""
+            continue
+        hits.setdefault(hit.url, _short(hit))
+    return WebSearchResults(tuple(hits.values())[:MOST_HITS], says)
 
 
 def _patterns(domains: Iterable[str]) -> list[tuple[str, ...]]:
@@ -135,66 +143,117 @@ def _read(data: bytes) -> WebSearchResults:
     return WebSearchResults(tuple([WebSearchResult(row.url, row.title, row.snippet) for row in rows]))
 
 
-VERSION = "web_search_20250305"  # the first one: every model that searches has it, and it needs no code execution
 MOST_USES = 5  # searches within one request; each costs money
+MOST_DOMAINS = 100  # OpenAI's limit; results are filtered here, too
+
+CallService = Callable[[str, WebSearchSpec], Awaitable[Iterable[Block]]]
+"""Send a prompt with the declared search, and return the blocks of the answer. Raises our errors."""
 
 
-class _ServiceResult(Struct):
-    url: str
+class _FoundPage(Struct):
+    """A page of either protocol: in the result of a search, or cited in the answer."""
+
+    url: str = ""
     title: str | None = None
-    page_age: str | None = None
+    cited_text: str | None = None
 
 
-Declare = dict[str, Any]
-CallService = Callable[[str, Declare], Awaitable[Iterable[Block]]]
-"""Send a prompt with the declared tool, and return the blocks of the answer. Raises our errors."""
+class _SearchAction(Struct):
+    sources: list[_FoundPage] | None = None
 
 
-def make_declaration(query: WebSearchQuery) -> Declare:
-    """The tool's entry in `tools` of a request to Anthropic's Messages API. It accepts one of the two lists."""
-    tool: Declare = {"type": VERSION, "name": "web_search", "max_uses": MOST_USES}
+class _SearchCall(Struct):
+    action: _SearchAction | None = None
+    status: str = ""
+
+
+def make_search_spec(query: WebSearchQuery, denied: Iterable[str] = ()) -> WebSearchSpec:
+    """Services take plain domains, and one of the two lists. `filter_results` applies the rest."""
     if query.allowed:
-        tool["allowed_domains"] = list(query.allowed)
-    elif query.blocked:
-        tool["blocked_domains"] = list(query.blocked)
-    return tool
+        plain = all("*" not in domain for domain in query.allowed)
+        return WebSearchSpec(MOST_USES, query.allowed[:MOST_DOMAINS] if plain else ())
+    blocked = [domain for domain in dict.fromkeys((*query.blocked, *denied)) if "*" not in domain]
+    return WebSearchSpec(MOST_USES, blocked=tuple(blocked)[:MOST_DOMAINS])
 
 
-def search_by_service(call: CallService) -> Search:
+def search_by_service(call: CallService, denied: Callable[[], Iterable[str]] = tuple) -> Search:
+    """`denied`: the domains that rules deny now."""
+
     async def search(query: WebSearchQuery) -> WebSearchResults:
         prompt = (
             f"Search the web for: {query.text}\n\nThen summarize the results in a few sentences, with the addresses."
         )
-        return found_in(await call(prompt, make_declaration(query)))
+        return found_in(await call(prompt, make_search_spec(query, denied())))
 
     return search
 
 
 def found_in(blocks: Iterable[Block]) -> WebSearchResults:
-    hits: list[WebSearchResult] = []
+    """The pages of an answer; those that it cites have the cited text."""
+    pages: list[_FoundPage] = []
     errors: list[str] = []
     says: list[str] = []
     for block in blocks:
         if isinstance(block, Text):
             says.append(block.text)
+            pages += _convert_pages(_decode(block.citations or "[]"))
         elif isinstance(block, ServerBlock) and block.kind == "web_search_tool_result":
-            _read_service(block, hits, errors)
-    if errors and not hits:
-        raise ToolError(f"The service could not search: {errors[0]}.")
-    return WebSearchResults(tuple(hits), "".join(says).strip())
+            _read_result(_decode(block.json), pages, errors)
+        elif isinstance(block, ServerBlock) and block.kind == "web_search_call":
+            _read_call(_decode(block.json), pages, errors)
+    if errors and not pages:
+        raise ToolError(f"The service could not search: {errors[0]}.{SERVICE_ERRORS.get(errors[0], '')}")
+    return WebSearchResults(tuple(_merge_pages(pages)), "".join(says).strip())
 
 
-def _read_service(block: ServerBlock, hits: list[WebSearchResult], errors: list[str]) -> None:
-    """A successful search has a list, a failed one an object."""
+SERVICE_ERRORS = {
+    "too_many_requests": " Its rate limit for searches is reached: try again later.",
+    "max_uses_exceeded": f" It needed more than {MOST_USES} searches: ask for less at once.",
+    "query_too_long": " Shorten the query.",
+    "unavailable": " Try again later.",
+}
+
+
+def _merge_pages(pages: Iterable[_FoundPage]) -> list[WebSearchResult]:
+    found: dict[str, WebSearchResult] = {}
+    for page in pages:
+        before = found.get(page.url, WebSearchResult(page.url))
+        found[page.url] = replace(
+            before, title=before.title or page.title or "", snippet=before.snippet or page.cited_text or ""
+        )
+    return list(found.values())
+
+
+def _decode(text: str) -> Any:
     try:
-        content: Any = msgspec.json.decode(block.json).get("content")
-    except (msgspec.MsgspecError, AttributeError):
-        return
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _convert_pages(rows: Any) -> list[_FoundPage]:
+    """Those with an address: services may add other kinds."""
+    found: list[_FoundPage] = []
+    for row in cast("list[Any]", rows) if isinstance(rows, list) else []:
+        with suppress(msgspec.ValidationError):
+            found.append(msgspec.convert(row, _FoundPage))
+    return [page for page in found if page.url]
+
+
+def _read_result(block: Any, pages: list[_FoundPage], errors: list[str]) -> None:
+    """Anthropic's: a successful search has a list, a failed one an object."""
+    content: Any = cast("dict[str, Any]", block).get("content") if isinstance(block, dict) else None
     if isinstance(content, dict):
         errors.append(str(cast("dict[str, Any]", content).get("error_code", "unknown")))
-        return
+    pages += _convert_pages(content)
+
+
+def _read_call(block: Any, pages: list[_FoundPage], errors: list[str]) -> None:
+    """OpenAI's."""
     try:
-        rows = msgspec.convert(content, list[_ServiceResult])
+        call = msgspec.convert(block, _SearchCall)
     except msgspec.ValidationError:
         return
-    hits += [WebSearchResult(row.url, row.title or "", row.page_age or "") for row in rows]
+    if call.status == "failed":
+        errors.append("the search failed")
+    pages += [page for page in (call.action.sources if call.action else None) or () if page.url]

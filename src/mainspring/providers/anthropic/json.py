@@ -17,7 +17,7 @@ from mainspring.core.messages import (
     Thinking,
     ToolCall,
 )
-from mainspring.providers.base import ToolSpec
+from mainspring.providers.base import ToolSpec, WebSearchSpec
 from mainspring.providers.message_order import (
     NAME_LENGTH,
     REASONING,
@@ -131,10 +131,20 @@ def answer_object(answer: PlacedToolResult) -> dict[str, object]:
     return block
 
 
+WEB_SEARCH_TOOL = "web_search_20250305"  # the first one: every model that searches has it, without code execution
+
+
 def tool_json(tool: ToolSpec) -> bytes:
-    if tool.server is not None:
-        return encode_json_safely(tool.server)
+    if tool.search is not None:
+        return encode_json_safely(search_object(tool.search))
     return encode_json_safely({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
+
+
+def search_object(search: WebSearchSpec) -> dict[str, object]:
+    declared: dict[str, object] = {"type": WEB_SEARCH_TOOL, "name": "web_search", "max_uses": search.most}
+    if search.allowed:
+        return declared | {"allowed_domains": search.allowed}
+    return declared | ({"blocked_domains": search.blocked} if search.blocked else {})
 
 
 def system_json(text: str) -> bytes:

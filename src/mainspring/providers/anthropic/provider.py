@@ -27,7 +27,7 @@ from mainspring.providers.anthropic.json import (
     system_json,
     tool_json,
 )
-from mainspring.providers.base import Conversation
+from mainspring.providers.base import WEB_SEARCH, Conversation
 from mainspring.providers.errors import UserRemedies, unsupported_setting
 from mainspring.providers.http.client import HttpExchange, Transport
 from mainspring.providers.http_provider import FixedPart, HttpProvider, PreparedRequest, RequestBody, RequestChain
@@ -53,7 +53,7 @@ WAYS_OUT = UserRemedies(
 LARGEST = 32 * 1024 * 1024  # bytes of a request, as documented on 2026-11-15; other clouds accept less, and say so
 MOST_MARKS = 4  # the API's limit
 MOST_FOUND = 16  # remembered positions of cache breakpoints; three or four are in use
-ASIDE = frozenset({"compact", "collapse", "search"})  # sources of side calls
+ASIDE = frozenset({"compact", "collapse", WEB_SEARCH})  # sources of side calls
 
 
 class ServerSideClearing(Bundle):
@@ -76,6 +76,7 @@ class ServerSideClearing(Bundle):
 class Anthropic(HttpProvider):
     path = "/v1/messages"
     largest = LARGEST
+    search_betas: tuple[str, ...] = ()  # for web search
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
@@ -104,6 +105,10 @@ class Anthropic(HttpProvider):
         self._display = thinking_display
         self._clearing = clearing
         self._agent = f"mainspring/{__version__}{f' ({driver})' if driver else ''}"
+
+    @property
+    def searches_web(self) -> bool:
+        return self._url == HOME
 
     async def count_tokens(self, request: Request, conversation: Conversation) -> int:
         """The prompt tokens of this request, as the server counts them."""
@@ -228,6 +233,8 @@ class Anthropic(HttpProvider):
             betas.append(BINDING)
         if self._managing(request):
             betas.append(MANAGING)
+        if request.source == WEB_SEARCH:
+            betas += self.search_betas
         return list(dict.fromkeys(betas))
 
     def _headers(self, request: Request) -> dict[str, str]:

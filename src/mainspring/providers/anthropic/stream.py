@@ -40,6 +40,10 @@ class _Writes(Struct, frozen=True, gc=False):
     ephemeral_1h_input_tokens: int | None = 0
 
 
+class _ServerTools(Struct, frozen=True, gc=False):
+    web_search_requests: int | None = None
+
+
 class _AnthropicUsage(Struct, frozen=True, gc=False):
     """None where the server does not say: the events of one reply complement each other."""
 
@@ -48,6 +52,7 @@ class _AnthropicUsage(Struct, frozen=True, gc=False):
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation: _Writes | None = None
+    server_tool_use: _ServerTools | None = None
 
 
 class _Message(Struct, frozen=True, gc=False):
@@ -356,6 +361,7 @@ def _as_usage(said: _AnthropicUsage) -> Usage:
         cache_read=parse_token_count(said.cache_read_input_tokens),
         output=parse_token_count(said.output_tokens),
         estimated=said.input_tokens is None and said.output_tokens is None,  # no figures: zero is an estimate
+        web_searches=parse_token_count(said.server_tool_use.web_search_requests) if said.server_tool_use else 0,
     )
 
 

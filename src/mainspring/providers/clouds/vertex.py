@@ -97,12 +97,17 @@ def load_from_chain(environment: Mapping[str, str]) -> Any:
 
 class VertexAnthropic(Anthropic):
     largest = LARGEST
+    search_betas = ("web-search-2025-03-05",)  # as documented by Google; Anthropic itself needs none
 
     def __init__(self, key: ApiKey, *, project: str, region: str, base_url: str = "", **how: Any) -> None:
         """`how`: as for `Anthropic`."""
         how.setdefault("prefix", "vertex/")
         super().__init__(key, base_url=base_url or address_in(region), **how)
         self._place = f"/projects/{quote(project, safe='')}/locations/{quote(region, safe='')}/publishers/anthropic"
+
+    @property
+    def searches_web(self) -> bool:
+        return True
 
     # --- implementation of `HttpProvider` ---
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from msgspec.structs import replace
 
 from mainspring.core.errors import ProviderError
-from mainspring.core.messages import Defect, Stop, Text, Thinking, ToolCall
+from mainspring.core.messages import Defect, ServerBlock, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import BlockKind
@@ -36,6 +36,7 @@ class ExpectedReply(Bundle):
     names: Mapping[str, str] = {}  # tools' own names by those on the wire, where they differ
     most: int = 0  # maximum tokens of the reply; 0: unknown
     written: TextToolCallReader | None = None  # searches the text; None: the server is trusted to have done so
+    searches: bool = False  # the request declares the service's web search, so its items and citations are blocks, too
 
 
 NOTHING_EXPECTED = ExpectedReply()
@@ -101,6 +102,7 @@ class BlockBuilder:
         self._pieces: list[str] = []
         self._signature = ""
         self._blank = ""
+        self._citations = ""
         self._details: ReasoningDetails | None = None
         self._size = 0  # characters of the complete blocks
 
@@ -159,7 +161,17 @@ class BlockBuilder:
         signature, self._signature = self._signature, ""
         if self._details is not None and kind is BlockKind.THINKING:
             signature, self._details = self._details.signature or signature, None
-        self.items.append(BlockFinished(Text(text) if kind is BlockKind.TEXT else Thinking(text, signature)))
+        citations, self._citations = self._citations, ""
+        made = Text(text, citations) if kind is BlockKind.TEXT else Thinking(text, signature)
+        self.items.append(BlockFinished(made))
+
+    def cite(self, citations: str) -> None:
+        """The server's citations of the open text."""
+        self._citations = citations
+
+    def server_block(self, kind: str, json: str) -> None:
+        self.close()
+        self.items.append(BlockFinished(ServerBlock(kind, json)))
 
     # --- calls ---
 

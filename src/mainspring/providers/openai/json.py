@@ -26,7 +26,7 @@ from functools import partial
 
 from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
 from mainspring.providers.anthropic.json import NO_WORDS, encode_json_safely
-from mainspring.providers.base import ToolSpec
+from mainspring.providers.base import ToolSpec, WebSearchSpec
 from mainspring.providers.message_order import REASONING, PlacedPart, PlacedToolResult, clean_tool_name, is_empty
 from mainspring.providers.openai.quirks import FIELD, encode_details, has_details
 from mainspring.providers.projection import Encode, replace_oversized_media
@@ -288,5 +288,13 @@ def reasoning_object(thinking: Thinking) -> dict[str, object]:
 
 def responses_tool_json(tool: ToolSpec) -> bytes:
     """Not strict: strict mode allows no optional fields, and the protocol's default is strict."""
+    if tool.search is not None:
+        return encode_json_safely(search_object(tool.search))
     function = {"name": wire_name(tool.name), "description": tool.description, "parameters": tool.schema}
     return encode_json_safely({"type": "function", **function, "strict": False})
+
+
+def search_object(search: WebSearchSpec) -> dict[str, object]:
+    """The number of searches is limited by a parameter of the request: `max_tool_calls`."""
+    filters = {"allowed_domains": search.allowed} if search.allowed else {"blocked_domains": search.blocked}
+    return {"type": "web_search", **({"filters": filters} if search.allowed or search.blocked else {})}

@@ -28,7 +28,7 @@ from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.models import Model, model_named
 from mainspring.core.value import Bundle
-from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
+from mainspring.providers.base import WEB_SEARCH, Batch, Conversation, Item, ToolSpec
 from mainspring.providers.errors import GIVEN, UserRemedies, unsupported_setting
 from mainspring.providers.http.client import HttpExchange, Transport
 from mainspring.providers.http.sse import SseParser
@@ -220,7 +220,8 @@ class OpenAI(HttpProvider):
     def _expected(self, prepared: PreparedRequest) -> ExpectedReply:
         tools = prepared.conversation.tools
         written = TextToolCallReader(tool_schemas(tools)) if self.manners.written_calls else None
-        return ExpectedReply(prepared.tokens, long_names(tools), prepared.most, written)
+        searches = any(tool.search is not None for tool in tools)
+        return ExpectedReply(prepared.tokens, long_names(tools), prepared.most, written, searches)
 
     def _sampling(self, sampling: Sampling, *, has_tools: bool) -> dict[str, object]:
         """Both protocols have these. The caller asked for them, so none is left out if the server refuses it."""
@@ -369,11 +370,16 @@ class OpenAIChat(OpenAI):
 
 
 ENCRYPTED = "reasoning.encrypted_content"
+SOURCES = "web_search_call.action.sources"
 LEAST_OUTPUT = 16  # tokens; less is refused
 
 
 class OpenAIResponses(OpenAI):
     path = "/responses"
+
+    @property
+    def searches_web(self) -> bool:
+        return self._url == HOME
 
     def _projection(self) -> RequestProjection:
         return RequestProjection(make_responses_encoder(files=self.manners.files), responses_form_of)
@@ -391,7 +397,7 @@ class OpenAIResponses(OpenAI):
         optional: dict[str, object] = {
             "store": False,
             "max_output_tokens": max(request.max_output, LEAST_OUTPUT),
-            "include": [ENCRYPTED],
+            "include": [ENCRYPTED, SOURCES] if request.source == WEB_SEARCH else [ENCRYPTED],
             "reasoning": reasoning or None,
             "prompt_cache_key": request.chain if self.manners.cache_key and request.chain else None,
         }
@@ -418,6 +424,7 @@ class OpenAIResponses(OpenAI):
         tools = [responses_tool_json(tool) for tool in conversation.tools]
         system = [msgspec.json.encode(text)] if (text := system_of(conversation)) else []
         body = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
+        body += b"".join([b',"max_tool_calls":%d' % tool.search.most for tool in conversation.tools if tool.search])
         body += b"".join([b',"instructions":' + each for each in system])
         return FixedPart(tools, system, body + b',"input":[')
 

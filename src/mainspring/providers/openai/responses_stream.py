@@ -41,6 +41,7 @@ class _ResponsesEvent(Struct, frozen=True, gc=False):
 class _Part(Struct, frozen=True, gc=False):
     text: str | None = None
     refusal: str | None = None
+    annotations: list[Raw] | None = None
 
 
 class _ResponsesItem(Struct, frozen=True, gc=False):
@@ -94,6 +95,7 @@ DELTAS = {
     "response.function_call_arguments.delta": "function_call",
 }
 KINDS = frozenset(DELTAS.values())
+SEARCH = "web_search_call"
 WHOLE = {"response.output_text.done": "message", "response.function_call_arguments.done": "function_call"}
 PARAGRAPH = "\n\n"  # between two parts of a summary
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.done"})
@@ -107,7 +109,8 @@ class _Item:
         self.kind = kind
         self.id = self.name = ""
         self.pieces: list[str] = []
-        self.signature = ""
+        self.signature = self.citations = ""
+        self.raw = b""  # of a search
         self.shown = self.done = False
 
 
@@ -116,6 +119,8 @@ class ResponsesStreamReader(BlockReader):
         super().__init__(expected)
         self._refused = False
         self._most = expected.most
+        self._cites = expected.searches
+        self._kinds = KINDS | {SEARCH} if expected.searches else KINDS
         self._items: dict[int | str, _Item] = {}  # by index, in the order in which they began
 
     def not_streamed(self, body: bytes) -> Batch:
@@ -189,12 +194,12 @@ class ResponsesStreamReader(BlockReader):
             self.blocks.say(text)
         elif item.kind == "reasoning":
             self.blocks.think(text)
-        else:
+        elif item.kind == "function_call":
             self.blocks.call_piece(text)
 
     def _added(self, event: _ResponsesEvent) -> None:
         given = read_given(event.item)
-        if given.type in KINDS:
+        if given.type in self._kinds:
             place = event.output_index if event.output_index is not None else given.id or event.item_id or 0
             item = self._items.get(place)
             if item is not None and item.done:  # another item with its index
@@ -208,15 +213,20 @@ class ResponsesStreamReader(BlockReader):
     def _finish(self, event: _ResponsesEvent) -> None:
         given = read_given(event.item)
         place = event.output_index if event.output_index is not None else given.id or event.item_id or 0
-        if given.type in KINDS:
-            self._finish_as(self._items.get(place), place, given)
+        if given.type in self._kinds:
+            self._finish_as(self._items.get(place), place, given, event.item)
 
-    def _finish_as(self, item: _Item | None, place: int | str, given: _ResponsesItem) -> None:
+    def _finish_as(self, item: _Item | None, place: int | str, given: _ResponsesItem, raw: Raw) -> None:
         if item is None:
             item = self._items[place] = _Item(given.type)
         if item.done:
             return  # a duplicate
         item.id, item.name = given.call_id or item.id, given.name or item.name
+        if given.type == SEARCH:
+            item.raw = bytes(raw)
+        if self._cites and isinstance(given.content, list):
+            cited = [bytes(one) for part in given.content for one in part.annotations or ()]
+            item.citations = (b"[" + b",".join(cited) + b"]").decode() if cited else ""
         if given.type == "reasoning":
             item.signature = make_signature(given.id or "", given.encrypted_content or "")
         if not item.pieces and (text := text_of(given)):
@@ -253,17 +263,21 @@ class ResponsesStreamReader(BlockReader):
             if item.signature:
                 self.blocks.sign(item.signature)
             self.blocks.close()
+        elif item.kind == SEARCH:
+            self.blocks.server_block(SEARCH, item.raw.decode(errors="replace"))
         else:
+            self.blocks.cite(item.citations)
             self.blocks.end_text(cut=cut)
 
-    def _take_rest(self, output: list[_ResponsesItem]) -> None:
+    def _take_rest(self, output: list[Raw]) -> None:
         """Content that the server sends only at the end: everything, or calls that it did not send before."""
         known = {item.id for item in self._items.values() if item.kind == "function_call"}
         first = not self._items
-        for place, given in enumerate(output):
+        for place, raw in enumerate(output):
+            given = read_given(raw)
             missed = given.type == "function_call" and bool(given.call_id) and given.call_id not in known
-            if given.type in KINDS and (first or missed):
-                self._finish_as(None, f"output {place}", given)
+            if given.type in self._kinds and (first or missed):
+                self._finish_as(None, f"output {place}", given, raw)
 
     # --- the end ---
 
@@ -281,7 +295,7 @@ class ResponsesStreamReader(BlockReader):
         stop = STOPS.get((response.incomplete_details or _Incomplete()).reason or "", Stop.END_TURN)
         if stop is Stop.END_TURN and self._is_full(response.usage):
             stop = Stop.MAX_TOKENS
-        self._take_rest([read_given(raw) for raw in response.output or ()])
+        self._take_rest(response.output or [])
         for item in self._items.values():
             whole, item.done = item.done, True
             if not item.shown:

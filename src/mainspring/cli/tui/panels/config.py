@@ -83,6 +83,11 @@ class ConfigPanel:
         shown.sort(key=lambda one: (bool(panel_for(one[0].name)), not one[1]))
         return [PanelRow(key.name, self._label(key), format_values(values), describe(key)) for key, values in shown]
 
+    @property
+    def _model(self) -> str:
+        config = self._talk.config
+        return (config.policy.current.model or config.loop.model).name
+
     def _label(self, key: SettingKey) -> str:
         return f"{key.name} *" if key.name in self.changed else key.name
 
@@ -101,6 +106,8 @@ class ConfigPanel:
         key = BY_NAME[row.id]
         lines = [describe(key) or key.name]
         lines += [f"{clean_line(one.shown)}  ({one.origin.source}: {one.origin.place})" for one in self._effective(key)]
+        if key.name == "webSearch.command" and (why := self._talk.config.explain_missing_search(self._model)):
+            lines.append(f"Without it, WebSearch is not offered: {why}.")
         if words := self._words(row):
             lines.append(f"Values: {', '.join(words)}")
         if better := panel_for(row.id):
