@@ -27,13 +27,15 @@ def box() -> Iterator[Box]:
 
 @BOTH
 def test_term_reaches_the_command_inside(box: Box, walls: SandboxAccess) -> None:
-    """It does what it wanted to do at its end, and its own code gets through."""
+    """It does what it wanted to do at its end, and its own code gets through. The shell waits in `read`: a child that
+    it waits for gets TERM, too, and if that one is first, the shell reports it, or ends with its code."""
     nap = new_nap()
 
     async def main() -> tuple[int, str]:
         children = Children(around=box.sandbox.around)
         trap = "trap 'echo asked; touch asked; exit 5' TERM"
-        child = children.start(box.job(f"{trap}; touch started; sleep {nap} & wait", walls))
+        waits = "mkfifo pipe; exec 3<>pipe; rm pipe; touch started; read -u 3"
+        child = children.start(box.job(f"{trap}; : {nap}; {waits}", walls))
         await until((box.work / "started").exists)
         await children.end(child)
         assert child.code is not None

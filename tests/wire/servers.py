@@ -63,6 +63,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return result
 
 
+# Seconds from a cancellation until the server has seen it. A bug would wait for a deadline, which is twice as far away;
+# how fast it is on an idle machine is measured in `test_anthropic.py`.
+AT_ONCE = 2.5
+
+
 def quickest(play: Callable[[], float], enough: float) -> float:
     """The least of up to five: what a busy machine does to one of them is not ours."""
     taken = [play()]

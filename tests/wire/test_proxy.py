@@ -15,6 +15,7 @@ from mainspring.core.reasons import Failure, Trouble
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.http.proxy import HttpOrigin, HttpProxy, ProxySettings, read_proxy_settings, split_url
 from wire.servers import (
+    AT_ONCE,
     OK,
     QUICK,
     Certificates,
@@ -28,7 +29,6 @@ from wire.servers import (
     fetch,
     make_certificates,
     network_failure,
-    quickest,
     read_request,
     run,
     serving,
@@ -398,4 +398,4 @@ def test_the_proxy_sees_a_cancellation_at_once(stage: str, script: Callable[[soc
         assert descriptors() == before
         return server.saw_close - cancelled
 
-    assert quickest(play, 0.05) < 0.05
+    assert play() < AT_ONCE

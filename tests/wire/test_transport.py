@@ -26,6 +26,7 @@ from mainspring.providers.http.connect import first_to_answer
 from mainspring.providers.http.connection import BATCH, LIMITS, UNREAD, HttpResponse, ResponseLimits, UnsentRequest
 from mainspring.providers.http.proxy import HttpOrigin, split_url
 from wire.servers import (
+    AT_ONCE,
     OK,
     QUICK,
     Listener,
@@ -42,8 +43,6 @@ from wire.servers import (
     serving,
     until,
 )
-
-SOON = 0.05  # seconds from a cancellation until the server must have seen it
 
 
 @pytest.fixture(autouse=True)
@@ -1115,7 +1114,7 @@ def test_the_server_sees_a_cancellation_at_once(stage: str) -> None:
         assert descriptors() == before
         return took
 
-    assert quickest(play, SOON) < SOON
+    assert play() < AT_ONCE
 
 
 def test_cancelled_while_connecting(deaf: int) -> None:
@@ -1131,7 +1130,7 @@ def test_cancelled_while_connecting(deaf: int) -> None:
             await until(lambda: descriptors() == before)
             return time.monotonic() - cancelled
 
-    assert quickest(lambda: run(main()), SOON) < SOON
+    assert run(main()) < AT_ONCE
 
 
 def test_leaving_the_block_early_closes_at_once() -> None:
@@ -1148,7 +1147,7 @@ def test_leaving_the_block_early_closes_at_once() -> None:
             left = run(main(server))
         return server.saw_close - left
 
-    assert quickest(play, SOON) < SOON
+    assert play() < AT_ONCE
 
 
 def test_an_error_of_the_reader_closes_the_connection() -> None:

@@ -70,6 +70,7 @@ def _odd_limit() -> int:
 
 
 SHORT = 1.0  # seconds in which process numbers cannot have wrapped around
+MOST_SCANS = 100  # for processes that are born during a search; on a busy machine two or three are usual
 FEW = 200  # numbers that are tried one by one; reading the whole table costs as much
 
 _VARIABLE = f"{NAME}=".encode()
@@ -101,9 +102,22 @@ def left_of(line: ProcessTree, seconds: float) -> list[ProcessInfo]:
     """Everything that belongs to a child which was started so long ago, except the child itself."""
     first = read_process(line.pid)
     since = first.started if first is not None else 0  # older processes are no descendants
-    seen = [read_process(pid) for pid in _younger(line.pid, seconds) if pid != line.pid]
-    others = [found for found in seen if found is not None and found.started >= since]
-    mine = {found.pid: found for found in others if _belongs(found, line)}
+    others: list[ProcessInfo] = []
+    mine: dict[int, ProcessInfo] = {}
+    last = _youngest()
+    numbers = _younger(line.pid, seconds, last)
+    for _ in range(MOST_SCANS):
+        for pid in numbers:
+            found = read_process(pid) if pid != line.pid else None
+            if found is not None and found.started >= since:
+                others.append(found)
+                if _belongs(found, line):
+                    mine[pid] = found
+        # A process may have started another one and ended before its turn came. So look at those that were born
+        # meanwhile, until none was: then each one that is alive now was looked at while it was alive.
+        if (now := _youngest()) == last:
+            break
+        numbers, last = _born_since(last, now), now
     if mine:  # a process that lost both marks may still be the child of one that did not
         grown = -1
         while grown != len(mine):
@@ -188,8 +202,14 @@ def _limit(pid: int) -> int:
     return int(soft) if soft.isdigit() else 0
 
 
-def _younger(pid: int, seconds: float) -> Iterable[int]:
-    last = _youngest()
+def _born_since(last: int, now: int) -> Iterable[int]:
+    if last < now <= last + FEW:
+        return range(last + 1, now + 1)
+    every = [int(name) for name in _names("/proc") if name.isdigit()]  # the numbers may have begun anew
+    return [number for number in every if number > last] if now > last else every
+
+
+def _younger(pid: int, seconds: float, last: int) -> Iterable[int]:
     if seconds < SHORT and pid <= last <= pid + FEW:
         return range(pid + 1, last + 1)
     every = [int(name) for name in _names("/proc") if name.isdigit()]
