@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import closing
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 from tui.person import Person
 
 from cli.stage import Done, Serve, Stage
+from cli.terminal import CTRL_D, SitAt, Terminal, sit_at
 from mainspring.simulator.replies import Say
+
+__all__ = ["sit_at"]  # a fixture
 
 KEY = "sk-ant-api03-login-aaaabbbbccccdddd"
 
@@ -110,3 +114,94 @@ def test_in_a_terminal_the_key_is_asked_for_without_an_echo(serve: Serve) -> Non
         assert person.end() == 0
         assert KEY.encode() not in person.raw
     assert stored(stage)["anthropic"]["key"] == KEY
+
+
+def without_key(stage: Stage, **more: str) -> dict[str, str]:
+    """A fresh home, and nothing in the environment that names a server or a key."""
+    home = stage.folder.parent / "person"
+    home.mkdir(exist_ok=True)
+    nothing = {name: "" for name in os.environ if name.endswith("_API_KEY")}
+    return {**nothing, "HOME": str(home), "MAINSPRING_HOME": "", "ANTHROPIC_BASE_URL": "", **more}
+
+
+def take(terminal: Terminal, label: str, question: str = "Provider (1-") -> None:
+    """By its number: other programs on this machine may be model servers, and stand above it."""
+    shown = terminal.see(question)
+    number = next(line.strip().partition(".")[0] for line in shown.splitlines() if f". {label}" in line)
+    terminal.type(f"{number}\r")
+
+
+def test_a_plain_start_without_a_key_offers_the_choices_of_the_start_screen(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Hello from this machine."))
+    terminal = sit_at(stage, **without_key(stage, OLLAMA_BASE_URL=stage.server.url))
+    shown = terminal.see("Provider (1-")
+    for label in (
+        "Ollama on this machine", "Anthropic: ", "OpenAI: ", "OpenRouter: ", "Azure OpenAI: ", "Amazon Bedrock: ",
+        "Google Vertex AI: ", "Another server", "Demo model", "Proxy or company certificate",
+    ):  # fmt: skip
+        assert any(label in line and line.strip()[0].isdecimal() for line in shown.splitlines()), label
+    assert "no key needed" in shown
+    terminal.type("99\r")
+    terminal.see("Type a number from 1 to")
+    terminal.type("1\r")
+    take(terminal, "ollama/gpt-5-mini", "Model for new sessions (1-")
+    terminal.see("Ollama is set up. Model: ollama/gpt-5-mini.")
+    terminal.say("hello")
+    terminal.see("Hello from this machine.")
+    terminal.see("> ")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+
+
+def test_a_plain_start_asks_again_until_a_choice_works(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Hi."), api_key=KEY)
+    given = without_key(stage, ANTHROPIC_BASE_URL="", OLLAMA_BASE_URL="http://127.0.0.1:9")
+    terminal = sit_at(stage, **given)
+    take(terminal, "Another server")
+    terminal.see("Address of the server: ")
+    terminal.type("http://127.0.0.1:9/v1\r")
+    terminal.see("Not set up: nothing was stored. Cannot reach 'http://127.0.0.1:9/v1'")
+    take(terminal, "Proxy or company certificate")
+    terminal.see("Proxy, such as")
+    terminal.type("\r")
+    terminal.see("PEM file")
+    terminal.type("/no/such/file.pem\r")
+    terminal.see("Not set up: '/no/such/file.pem' cannot be used as a certificate")
+    take(terminal, "Another server")
+    terminal.see("Address of the server: ")
+    terminal.type(f"{stage.server.url}/v1\r")
+    terminal.see("(not shown): ")
+    terminal.type("sk-wrong-wrong-wrong-wrong\r")
+    terminal.see("refused this key (401)")
+    take(terminal, "Another server")
+    terminal.see("Address of the server: ")
+    terminal.type(f"{stage.server.url}/v1\r")
+    terminal.see("(not shown): ")
+    terminal.type(f"{KEY}\r")
+    take(terminal, "local/gpt-5-mini", "Model for new sessions (1-")
+    terminal.see("The server is set up. Model: local/gpt-5-mini.")
+    terminal.say("hello")
+    terminal.see("Hi.")
+    assert KEY not in terminal.shown
+    terminal.see("> ")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    assert terminal.is_as_before()
+
+
+def test_a_plain_start_can_be_left_and_has_the_demo_model(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve()
+    given = without_key(stage, OLLAMA_BASE_URL="http://127.0.0.1:9")
+    terminal = sit_at(stage, **given)
+    terminal.see("Provider (1-")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    assert "No model is set up. Run 'mainspring' again when you have a key." in terminal.shown
+    terminal = sit_at(stage, **given)
+    take(terminal, "Demo model")
+    terminal.see("scripted and offline. 'mainspring login' connects a real one.")
+    terminal.see("demo/tour")
+    terminal.see("> ")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    assert not list(stage.folder.parent.glob("person/.mainspring/settings.json"))

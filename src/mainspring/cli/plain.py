@@ -12,12 +12,14 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import assert_never
 
 from mainspring import cli
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.loop_notices import describe_freed_room, explain_prefix_break, explain_request, format_run_figures
 from mainspring.agent.open_session import open_session
+from mainspring.agent.options import MissingKeyError
 from mainspring.agent.prompt_expansion import Prompt, parse_compact_command
 from mainspring.agent.results import make_outcome
 from mainspring.agent.session_parts import SessionParts
@@ -81,6 +83,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
+from mainspring.settings.load import load_settings
 from mainspring.text import describe_wait, plural, shorten_folder, shorten_path, strip_control_characters, truncate
 from mainspring.version import __version__
 
@@ -271,10 +274,25 @@ MOST_ABSENT = 5  # missing files that are named
 
 
 def run_plain_conversation(arguments: Arguments) -> int:
+    with suppress(MissingKeyError):
+        return hold_conversation(arguments)
+    from mainspring.cli.commands.login import set_up_first_model
+
+    model = set_up_first_model(load_environment())
+    return 0 if model is None else hold_conversation(arguments, model)
+
+
+def load_environment() -> dict[str, str]:
+    """With the variables of the user's settings."""
+    return {**os.environ, **load_settings("/", os.environ).own_env}
+
+
+def hold_conversation(arguments: Arguments, model: str = "") -> int:
+    """`model`: instead of that of the arguments and settings. Raises `StartError`."""
     output = TerminalOutput(colour=wants_colour(), wrap=NoWrap())
     with Signals() as signals, asyncio.Runner() as runner:
         keyboard = PlainHost(output, lambda: talk.session.permissions)
-        session = arguments.session
+        session = arguments.session.replace(model=model) if model else arguments.session
         if arguments.pick_session:
             session = session.replace(resume=cli.ask_for_session(output))
         options = session.replace(notice=say_once(session.notice), checkpoints=True)

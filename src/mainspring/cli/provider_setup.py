@@ -51,7 +51,7 @@ from mainspring.secrets.sources import ANTHROPIC_HOME, CREDENTIALS, validate_key
 from mainspring.settings.edit import ValueChange, write_change
 from mainspring.settings.load import SettingsPaths, home_folder, load_settings
 from mainspring.settings.values import SettingsSource, SettingsWriteError
-from mainspring.text import describe_error, strip_control_characters
+from mainspring.text import describe_error, plural, strip_control_characters
 
 Environment = dict[str, str]
 LOCAL, AZURE = "local", "azure"
@@ -192,6 +192,10 @@ async def find_local_servers(environment: Environment) -> tuple[LocalServer, ...
         rows[0] = replace(rows[0], url=other)
     found = await asyncio.gather(*[check_local_server(row, environment) for row in rows])
     return tuple([LocalServer(row, one.models) for row, one in zip(rows, found, strict=True) if one.models])
+
+
+def describe_models(server: LocalServer) -> str:
+    return f"{server.endpoint.url.partition('://')[2]}, {plural(len(server.models), 'model')}, no key needed"
 
 
 async def check_local_server(endpoint: Endpoint, environment: Environment) -> CheckResult:

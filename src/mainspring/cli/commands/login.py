@@ -1,4 +1,5 @@
-"""`mainspring login` and `mainspring logout`: store or remove the key of a provider, line by line.
+"""`mainspring login` and `mainspring logout`: store or remove the key of a provider, line by line. `--plain` without a
+key asks in the same way.
 
     mainspring login                        choose a provider, and paste its key
     mainspring login openai --key-stdin     read the key from standard input, for scripts
@@ -13,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from getpass import getpass
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from mainspring.agent.clouds import PROJECTS, REGIONS
-from mainspring.agent.endpoints import ANTHROPIC, ENDPOINTS, VERTEX, read_environment_value
+from mainspring.agent.endpoints import ANTHROPIC, DEMO, DEMO_MODEL, ENDPOINTS, VERTEX, read_environment_value
 from mainspring.agent.options import StartError
 from mainspring.cli.main import is_interactive
 from mainspring.cli.provider_setup import (
@@ -36,7 +38,9 @@ from mainspring.cli.provider_setup import (
     ProviderState,
     check_choice,
     check_local_server,
+    check_network,
     describe_key_store,
+    describe_models,
     describe_stored,
     explain_missing_extra,
     find_local_servers,
@@ -44,9 +48,11 @@ from mainspring.cli.provider_setup import (
     list_key_sources,
     require_home,
     store_choice,
+    store_network,
     title_of,
 )
 from mainspring.cli.subcommands import Namespace
+from mainspring.core.errors import UsageError
 from mainspring.processes.own_process import harden_process
 from mainspring.secrets.credentials import Credentials
 from mainspring.secrets.sources import LONGEST, validate_key
@@ -56,6 +62,7 @@ from mainspring.text import closest_name, strip_control_characters
 KNOWN = (*BY_NAME, *LOCAL_SERVERS, LOCAL)
 SCRIPTED = "in a script, name the provider and use '--key-stdin': mainspring login anthropic --key-stdin < FILE"
 MOST_LISTED = 30  # models
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def login(args: Namespace) -> int:
@@ -115,13 +122,64 @@ def find_provider(name: str) -> str:
     return name
 
 
-def ask_provider(environment: Environment) -> str:
+def ask_provider(environment: Environment, more: Mapping[str, str] = NOTHING) -> str:
+    """`more`: other choices, by name."""
     print("Looking for model servers on this machine…", flush=True)
-    local = [server.endpoint.name for server in asyncio.run(find_local_servers(environment))]
-    names = [*local, *[option.name for option in OPTIONS], LOCAL]
-    labels = [f"{title_of(name)} on this machine" for name in local]
+    local = asyncio.run(find_local_servers(environment))
+    names = [*[server.endpoint.name for server in local], *[option.name for option in OPTIONS], LOCAL, *more]
+    labels = [f"{title_of(one.endpoint.name)} on this machine: {describe_models(one)}" for one in local]
     labels += [f"{option.title}: {option.about}" for option in OPTIONS]
-    return names[ask_number("Provider", [*labels, "Another server, by its address"])]
+    return names[ask_number("Provider", [*labels, "Another server, by its address", *more.values()])]
+
+
+WELCOME = """\
+Welcome to mainspring. To start, connect a model. You can change this at any time with 'mainspring login'.
+Type the number of your choice, then Enter. Ctrl-D leaves."""
+NETWORK = "network"
+FIRST_CHOICES = {
+    DEMO: "Demo model: scripted and offline, to look around without a key",
+    NETWORK: "Proxy or company certificate, if you reach the internet through one",
+}
+LEFT = "No model is set up. Run 'mainspring' again when you have a key."
+
+
+def set_up_first_model(environment: Environment) -> str | None:
+    """For a conversation in `--plain`, which has no key: the choices of the start screen as numbered lines, until one
+    works. Returns the model of this session, empty: as the settings say now; None: the user left."""
+    print(WELCOME)
+    while True:
+        try:
+            provider = ask_provider(environment, FIRST_CHOICES)
+            if provider == DEMO:
+                print("This is the demo model: scripted and offline. 'mainspring login' connects a real one.")
+                return DEMO_MODEL
+            if provider == NETWORK:
+                environment = {**environment, **ask_network(environment)}
+                continue
+            choice = asyncio.run(complete_choice(provider, Namespace(model="", url="", key_stdin=False), environment))
+            print(strip_control_characters(describe_stored(choice, store_choice(choice, environment))))
+            return choice.model
+        except InputEndedError:
+            print(f"\n{LEFT}")
+            return None
+        except (StartError, UsageError, OSError) as error:  # a refused key, a server that is down
+            print(f"Not set up: {strip_control_characters(str(error)).rstrip('.')}.\n")
+
+
+def ask_network(environment: Environment) -> dict[str, str]:
+    """Returns the variables that are set from now on. Raises `StartError` for values that cannot be used."""
+    proxy = ask_line("Proxy, such as http://proxy.example:8080 (empty: none): ")
+    certificate = ask_line("PEM file with your company's certificate authority (empty: none): ")
+    if trouble := check_network(proxy, certificate):
+        raise StartError(trouble.rstrip("."))
+    changed = store_network(proxy, certificate, environment)
+    if changed:
+        print(f"Stored in your settings: {', '.join(changed)}.")
+    return changed
+
+
+class InputEndedError(StartError):
+    """Ctrl-D instead of an answer."""
 
 
 def ask_number(what: str, labels: Sequence[str]) -> int:
@@ -138,7 +196,7 @@ def ask_line(prompt: str) -> str:
     try:
         return input(prompt).strip()
     except EOFError:
-        raise StartError("nothing was stored: the input has ended") from None
+        raise InputEndedError("nothing was stored: the input has ended") from None
 
 
 def read_key(provider: str, home: str, *, from_stdin: bool) -> str:
@@ -150,7 +208,7 @@ def read_key(provider: str, home: str, *, from_stdin: bool) -> str:
     try:
         return validate_key(getpass(f"API key for {title_of(provider)} (not shown): "), "this text")
     except EOFError:
-        raise StartError("nothing was stored: the input has ended") from None
+        raise InputEndedError("nothing was stored: the input has ended") from None
 
 
 async def complete_choice(provider: str, args: Namespace, environment: Environment) -> ProviderChoice:

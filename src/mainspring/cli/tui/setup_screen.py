@@ -30,6 +30,7 @@ from mainspring.cli.provider_setup import (
     ProviderChoice,
     ProviderState,
     StoredChoice,
+    describe_models,
     title_of,
 )
 from mainspring.cli.tui.dialog import Dialog, PageDialog, make_picker, render_key_hints
@@ -38,7 +39,6 @@ from mainspring.cli.tui.menu import MARK, TYPED, FreeTextChoice, Menu, MenuItem,
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.settings.load import home_folder
-from mainspring.text import plural
 
 T = TypeVar("T")
 
@@ -385,7 +385,3 @@ async def ask_on(stage: SetupStage, asking: Dialog[T]) -> T:
 
 def describe_local_server(server: LocalServer) -> str:
     return f"{title_of(server.endpoint.name)} on this machine"
-
-
-def describe_models(server: LocalServer) -> str:
-    return f"{server.endpoint.url.partition('://')[2]}, {plural(len(server.models), 'model')}, no key needed"
