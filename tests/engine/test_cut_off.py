@@ -29,7 +29,7 @@ from mainspring.engine.side_calls import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult, NoHooks
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic.provider import Anthropic
-from mainspring.providers.base import Batch, BlockDelta, Conversation
+from mainspring.providers.base import Batch, BlockDelta, Conversation, WebSearchSpec
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.replies import Say
@@ -269,7 +269,7 @@ def broken_off(kind: str, fault: str, times: int, limit: int | None) -> tuple[st
             provider = Anthropic(base_url=server.url, transport=transport)
             side = SideCalls(provider, CONFIG, small=MODEL, ledger=lambda: ledger)
             if kind == "search":
-                blocks = await side.search("find", {"type": "web_search_20250305", "name": "web_search"})
+                blocks = await side.search("find", WebSearchSpec(5), MODEL)
                 text, told = "".join([block.text for block in blocks if isinstance(block, Text)]), 0
             else:
                 answer = await side(SideCall((user("sum up"),), 2_000, small=kind == "small"))

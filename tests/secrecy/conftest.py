@@ -11,6 +11,7 @@ from cli.stage import Serve, Stage, serving
 
 from mainspring.secrets import held
 from mainspring.simulator.replies import Reply
+from mainspring.simulator.scripts import Choose
 
 
 @pytest.fixture
@@ -18,8 +19,8 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     """Starts a server with these replies, for the time of the test."""
     with ExitStack() as stack:
 
-        def start(*replies: Reply, api_key: str | None = None) -> Stage:
-            return stack.enter_context(serving(replies, tmp_path / "work", api_key))
+        def start(*replies: Reply, api_key: str | None = None, choose: Choose | None = None) -> Stage:
+            return stack.enter_context(serving(replies, tmp_path / "work", api_key, choose))
 
         yield start
 

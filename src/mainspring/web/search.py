@@ -231,10 +231,10 @@ def _decode(text: str) -> Any:
         return None
 
 
-def _convert_pages(rows: Any) -> list[_FoundPage]:
+def _convert_pages(rows: object) -> list[_FoundPage]:
     """Those with an address: services may add other kinds."""
     found: list[_FoundPage] = []
-    for row in cast("list[Any]", rows) if isinstance(rows, list) else []:
+    for row in cast("list[object]", rows) if isinstance(rows, list) else []:
         with suppress(msgspec.ValidationError):
             found.append(msgspec.convert(row, _FoundPage))
     return [page for page in found if page.url]
