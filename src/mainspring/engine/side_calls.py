@@ -34,7 +34,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Block, Message, Origin, ServerBlock, Stop, Text, User, user
 from mainspring.core.models import Model
 from mainspring.core.money import WEB_SEARCH as WEB_SEARCH_PRICE
-from mainspring.core.money import Usage, cost, grant, least
+from mainspring.core.money import Usage, cost, grant
 from mainspring.core.moves import thinking_budget
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.state import State
@@ -375,7 +375,8 @@ def affordable_searches(funds: int, most: int, prompt_bytes: int, model: Model) 
     and the pages that it adds to the prompt."""
     for searches in range(most, 0, -1):
         prompt = round(prompt_bytes / LEAST) + searches * FOUND
-        reserve = least(prompt, SAID, model.price) + searches * WEB_SEARCH_PRICE
+        rates = model.price.at(prompt)
+        reserve = prompt * rates.dearest_input(marked=False) + SAID * rates.output + searches * WEB_SEARCH_PRICE
         if reserve <= funds:
             return searches, reserve
     return 0, 0
