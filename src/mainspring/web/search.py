@@ -240,12 +240,13 @@ def _convert_pages(rows: object) -> list[_FoundPage]:
     return [page for page in found if page.url]
 
 
-def _read_result(block: Any, pages: list[_FoundPage], errors: list[str]) -> None:
+def _read_result(block: object, pages: list[_FoundPage], errors: list[str]) -> None:
     """Anthropic's: a successful search has a list, a failed one an object."""
-    content: Any = cast("dict[str, Any]", block).get("content") if isinstance(block, dict) else None
+    content: object = cast("dict[str, object]", block).get("content") if isinstance(block, dict) else None
     if isinstance(content, dict):
-        errors.append(str(cast("dict[str, Any]", content).get("error_code", "unknown")))
-    pages += _convert_pages(content)
+        errors.append(str(cast("dict[str, object]", content).get("error_code", "unknown")))
+    else:
+        pages += _convert_pages(content)
 
 
 def _read_call(block: Any, pages: list[_FoundPage], errors: list[str]) -> None:
