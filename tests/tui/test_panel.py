@@ -281,6 +281,21 @@ def test_a_long_action_keeps_the_panel_alive_and_can_be_stopped() -> None:
     assert play(scene).panel.done == ["Done."]
 
 
+def test_escape_right_behind_the_key_of_an_action_leaves_the_panel_usable() -> None:
+    """Both keys in one read: the action is cancelled before its first step."""
+
+    async def scene(fruit: Fruit) -> None:
+        fruit.lines()
+        fruit.screen.clock.now += 1
+        press(fruit.panel, "enter", "escape")
+        await fruit.screen.until(lambda: not fruit.panel.is_busy)
+        assert "Cancelled." in plain(fruit.panel.draw(80, 24))
+        press(fruit.panel, "escape")
+        assert fruit.panel.over
+
+    play(scene)
+
+
 @pytest.mark.parametrize("key", ["w", "a", "enter"])
 def test_ctrl_c_closes_it_whatever_is_going_on(key: str) -> None:
     async def scene(fruit: Fruit) -> None:

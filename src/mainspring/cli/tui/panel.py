@@ -340,7 +340,16 @@ class Panel(Dialog[str | None]):
     def _start(self, action: PanelAction) -> None:
         self._told = Text()
         self._work = asyncio.get_running_loop().create_task(self._perform(action, self._pages[-1].marked))
+        self._work.add_done_callback(self._end_work)
         self._screen.redraw()
+
+    def _end_work(self, work: asyncio.Task[None]) -> None:
+        """Escape right behind the key that started it: a task that is cancelled before its first step runs nothing of
+        its coroutine, not even `finally`."""
+        if self._work is work:
+            self._work = None
+            self.warn("Cancelled.")
+            self._screen.redraw()
 
     async def _perform(self, action: PanelAction, row: PanelRow) -> None:
         try:
