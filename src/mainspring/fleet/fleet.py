@@ -209,10 +209,13 @@ def lock_folder(path: Path) -> int:
 
 
 def is_alive(pid: bytes) -> bool:
-    with suppress(ValueError, ProcessLookupError):
+    try:
         os.kill(int(pid), 0)
-        return True
-    return False
+    except PermissionError:
+        return True  # of another user
+    except (ValueError, ProcessLookupError):
+        return False
+    return True
 
 
 class FleetRun:
