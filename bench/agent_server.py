@@ -43,7 +43,7 @@ class Asked(NamedTuple):
 
 def make_calls(asked: Asked, done: int, body: bytes) -> list[tuple[str, dict[str, Any]]]:
     """Other input each time: the same call over and over ends a run of ours."""
-    if done >= (CALLS if asked.play == "reads" else asked.turns) or asked.play == "words" or b'"tools"' not in body:
+    if done >= (CALLS if asked.play == "reads" else asked.turns) or asked.play == "words" or not works(body):
         return []
     match asked.play:
         case "add":
@@ -55,6 +55,11 @@ def make_calls(asked: Asked, done: int, body: bytes) -> list[tuple[str, dict[str
             return [("Read", {"file_path": f"{FOLDER}/part-{n}.txt"}) for n in range(CALLS)]
         case _:
             return [("Bash", {"command": f"true {done}", "description": "Do nothing"})]
+
+
+def works(body: bytes) -> bool:
+    """Whether it is a turn of the run: else a title or the like."""
+    return b'"tools"' in body or CONTINUED.search(body) is not None
 
 
 def count_done(asked: Asked, path: str, body: bytes) -> int:
@@ -171,7 +176,7 @@ PREPARED: dict[tuple[object, ...], bytes] = {}  # replies that were made before
 
 def answer_at_once(asked: Asked, path: str, body: bytes) -> bytes:
     streamed, tool, done = STREAM.search(body) is not None, ADD.search(body), count_done(asked, path, body)
-    name = (path[-9:], asked.play, asked.turns, done, tool and tool[1], b'"tools"' in body, streamed)
+    name = (path[-9:], asked.play, asked.turns, done, tool and tool[1], works(body), streamed)
     if name not in PREPARED:
         events = events_of(asked, path, body, done)
         if streamed:
@@ -241,7 +246,7 @@ async def answer(path: str, body: bytes, received: int, writer: asyncio.StreamWr
         data = answer_at_once(asked, path, body)
         written = monotonic_ns()  # before the write: a server that has to wait behind it would shorten the gap
         writer.write(data)
-    if b'"tools"' in body or asked.play == "words":  # else a title or the like
+    if works(body) or asked.play == "words":
         TIMES.setdefault(asked.key, []).append((received, written))
 
 

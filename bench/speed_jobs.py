@@ -376,13 +376,23 @@ JOBS = (
 )
 
 
-def measure_job(bench: Bench, programs: list[Program], job: Job) -> dict[str, list[float]]:
-    """The times of each program that can do it. They alternate, so that a slow moment affects all."""
+def measure_job(bench: Bench, programs: list[Program], job: Job, *, tolerant: bool = False) -> dict[str, list[float]]:
+    """The times of each program that can do it. They alternate, so that a slow moment affects all. `tolerant`: one that
+    fails or takes minutes is left out, and named."""
     times: dict[str, list[float]] = {}
+    failed: set[str] = set()
     for _ in range(job.rounds):
-        for program in programs:
+        for program in [one for one in programs if one.name not in failed]:
             measure = job.floor if job.floor is not None and program.run == "bare" else job.measure
-            took = measure(bench, program)
+            try:
+                took = measure(bench, program)
+            except (SystemExit, subprocess.TimeoutExpired) as error:
+                if not tolerant:
+                    raise
+                print(f"{program.name} failed at '{job.name}': {str(error)[-500:]}", file=sys.stderr)
+                failed.add(program.name)
+                times.pop(program.name, None)
+                continue
             if took is not None:
                 times.setdefault(program.name, []).append(took)
     return times
