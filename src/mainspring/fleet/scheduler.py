@@ -27,7 +27,7 @@ from mainspring.providers.errors import retry_after
 from mainspring.providers.rate_limits import read_rate_limits
 
 MINUTE = 60.0
-MARGIN = 0.995  # of a limit: clocks differ, and a request that was admitted first may arrive second
+MARGIN = 0.998  # of a limit: clocks differ, and a request that was admitted first may arrive second
 SLACK = 0.5  # seconds of unused admissions that may follow at once, when the event loop was late
 BYTES_PER_TOKEN = 4  # of a request; the actual number replaces the estimate when the reply ends
 FIRST_WAIT = 1.0  # seconds after a refusal that names no time
