@@ -157,7 +157,7 @@ def test_several_processes(serve: Serve) -> None:
     write_tasks(
         stage, *[{"id": str(number), "prompt": f"task {number}", "check": "test -s new.txt"} for number in range(4)]
     )
-    flags = ("--processes", "2", "--append-system-prompt", "Be brief.", "--max-budget-usd", "20", *ALLOWED)
+    flags = ("--processes", "2", "--append-system-prompt", "Be brief.", "--max-budget-usd", "1", *ALLOWED)
     assert fleet(stage, *flags)[0] == 0
     assert {name: one["check_code"] for name, one in results(stage).items()} == dict.fromkeys("0123", 0)
     assert all("Be brief." in str(request.body["system"]) for request in stage.requests)

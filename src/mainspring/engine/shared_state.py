@@ -59,7 +59,8 @@ class Ledger:
         self._current = "", 0  # the session that draws on this ledger, and what was spent when it began
         self._waiting: list[asyncio.Future[None]] = []  # at the root of the tree: for money to be released,
         self._claimed: Ledger | None = None  # the ledger that prepares a call with the remainder,
-        self._spare = 0  # and what is reserved for calls that no other call waits for
+        self._spare = 0  # what is reserved for calls that no other call waits for,
+        self._secured = 0  # and what was borrowed for a call that is not reserved yet
 
     def begin_session(self, session_id: str, spent: int, *, source: str = "", limit: int | None = None) -> None:
         """From here on, `session_id` draws on this ledger: a limit applies to all sessions of a process. `spent` is the
@@ -110,6 +111,18 @@ class Ledger:
                 top._claimed = self  # noqa: SLF001
                 break
             await self._change()
+        if left is None or top.lender is None:
+            return left
+        return await self._secure(left if wanted is None else min(left, wanted))
+
+    async def _secure(self, wanted: int) -> int | None:
+        """Borrow it now, not when the call is reserved: others may have spent a part of it by then."""
+        while (left := funds(self._lineage())) is not None and left < wanted:
+            if await self._top._borrow(wanted):  # noqa: SLF001  # our own kind
+                continue
+            if not self._top._held:  # noqa: SLF001  # our own kind
+                return funds(self._lineage())  # all that there is
+            await self._change()
         return left
 
     async def _borrow(self, wanted: int) -> bool:
@@ -123,17 +136,21 @@ class Ledger:
             while not self.reserve(amount):
                 if await self._top._borrow(amount):  # noqa: SLF001  # our own kind
                     continue
+                if self.reserve(amount):
+                    break
                 if not self._top._held:  # noqa: SLF001  # our own kind
                     return False
                 await self._change()
             return True
         finally:
+            self._top._secured = 0  # noqa: SLF001  # our own kind
             self.unclaim()
 
     def unclaim(self) -> None:
         top = self._top
         if top._claimed is self:  # noqa: SLF001
             top._claimed = None  # noqa: SLF001
+            top._secured = 0  # noqa: SLF001
             top._wake()  # noqa: SLF001
 
     async def _change(self) -> None:

@@ -350,12 +350,15 @@ class LeasedLedger(Ledger):
         self._answer: asyncio.Future[None] | None = None
         self._denied = self._recalled = False
         self._told: int = 0  # what was spent, as last reported
+        self._wanted = 0  # by the call that waits for an answer
 
     async def borrow(self, wanted: int) -> bool:
         """Waits for the coordinator's answer, or for calls of this worker to release what they did not need."""
         before = self.account.left or 0
+        self._wanted, self._denied = wanted, False  # other workers may have returned something since
         while (left := self.account.left or 0) <= before and left < wanted:
             if self._denied:
+                self._wanted = 0
                 return False
             if self._answer is None:
                 self._answer = asyncio.get_running_loop().create_future()
@@ -365,7 +368,8 @@ class LeasedLedger(Ledger):
                 await asyncio.wait((self._answer, changed), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 changed.cancel()
-        return True
+        self._wanted = 0
+        return not self._denied  # then this is all that there is
 
     def lend(self, amount: int, beyond: int, *, denied: bool) -> None:
         """The coordinator's answer, or its notice that there is money again."""
@@ -374,7 +378,12 @@ class LeasedLedger(Ledger):
         self._denied, self._recalled = denied, False
         if answer is not None and not answer.done():
             answer.set_result(None)
-        self.set_limit((self.account.limit or 0) + amount)
+        limit = (self.account.limit or 0) + amount
+        left = limit - self.account.spent - self.account.reserved
+        if self._wanted and (denied or left >= self._wanted):
+            self._secured = min(self._wanted, left)  # another worker's request may come before the call is reserved
+        self._wanted = 0
+        self.set_limit(limit)
 
     def recall(self) -> None:
         """Other workers need money: return what no call needs, now and when calls end."""
@@ -387,10 +396,11 @@ class LeasedLedger(Ledger):
             self._return_idle()
 
     def _return_idle(self) -> None:
-        left, limit = max(0, self.account.left or 0), self.account.limit or 0
+        left, limit = max(0, (self.account.left or 0) - self._secured), self.account.limit or 0
         if left or self.account.spent != self._told:
             self._told = self.account.spent
             self.account = replace(self.account, limit=limit - left)
+            self.beyond += left
             self._send(WorkerMessage("back", amount=left, spent=self.account.spent))
 
 
