@@ -232,10 +232,10 @@ def test_the_plain_world_has_real_ids_and_nobody_to_ask() -> None:
 PUBLIC = [
     "Agent", "AgentChat", "AgentError", "AgentHook", "AgentOptions", "AgentStream", "Answer", "Approval",
     "ApprovalRequest",
-    "Assistant", "BudgetExceeded", "Client", "Document", "Fleet", "FleetLimits", "FleetStats", "FleetTask", "HookCall", "Image", "Interrupted", "MainspringError",
-    "MaxTurnsExceeded",
-    "Message", "ModelError", "ModelSettings", "Options", "OutputError", "TaskResult", "Text", "Tool", "ToolAnswer", "ToolCall",
-    "ToolContext", "ToolError", "ToolResult", "Update", "UsageError", "User", "__version__", "ask", "instrument",
+    "Assistant", "BudgetExceeded", "Client", "Document", "Fleet", "FleetLimits", "FleetStats", "FleetTask",
+    "HookCall", "Image", "Interrupted", "MainspringError", "MaxTurnsExceeded",
+    "Message", "ModelError", "ModelSettings", "Options", "OutputError", "TaskResult", "Text", "Tool",
+    "ToolAnswer", "ToolCall", "ToolContext", "ToolError", "ToolResult", "Update", "UsageError", "User", "__version__", "ask", "instrument",
     "open_run", "query", "tool",
 ]  # fmt: skip
 
