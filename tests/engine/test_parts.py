@@ -235,7 +235,8 @@ PUBLIC = [
     "Assistant", "BudgetExceeded", "Client", "Document", "Fleet", "FleetLimits", "FleetStats", "FleetTask",
     "HookCall", "Image", "Interrupted", "MainspringError", "MaxTurnsExceeded",
     "Message", "ModelError", "ModelSettings", "Options", "OutputError", "TaskResult", "Text", "Tool",
-    "ToolAnswer", "ToolCall", "ToolContext", "ToolError", "ToolResult", "Update", "UsageError", "User", "__version__", "ask", "instrument",
+    "ToolAnswer", "ToolCall", "ToolContext",
+    "ToolError", "ToolResult", "Update", "UsageError", "User", "__version__", "ask", "instrument",
     "open_run", "query", "tool",
 ]  # fmt: skip
 
