@@ -81,7 +81,9 @@ class Slow(World):
         about = {"agentType": "Explore", "description": "look for the cause", "toolUseId": call.id}
         await self.journal.append(AgentRecord(AGENT, False, self.now()))
         journal = open_journal(self.journal, ENVELOPE, AGENT, about)
-        world = Slow([says("Looking.", Pause(300), *[Call("Grep", 400)] * 2, usage=USAGE), says("Found it.")], takes=10)
+        world = Slow(
+            [says("Looking.", Pause(300), *[Call("Grep", 400)] * 2, Pause(1), usage=USAGE), says("Found it.")], takes=10
+        )
         world._journal = journal
         world._numbers = iter(range(0x7000_0000, 0x7FFF_0000))  # type: ignore[assignment]  # ids of its own
         session = EngineSession(world, CONFIG)
