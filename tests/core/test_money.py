@@ -42,6 +42,12 @@ def test_published_prices_become_nano_dollars() -> None:
     assert MODELS["claude-opus-5-5"].price == Price(4_000, 5_000, 8_000, 200, 20_000)
 
 
+def test_a_model_on_this_machine_costs_nothing_whatever_its_name() -> None:
+    local, hosted = model_named("ollama/claude-haiku-4-5"), model_named("claude-haiku-4-5")
+    assert (local.price, local.window) == (Price(), 32_768)
+    assert hosted.price != Price()
+
+
 @pytest.mark.covers("K-06")
 def test_models_are_found_by_name_also_with_a_date() -> None:
     assert model_named("claude-haiku-4-5").thinking_budget == 8_000
