@@ -19,7 +19,7 @@ PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "anthropi
 OPENAI = ("chat", "responses")
 
 
-def at(stage: Stage, protocol: str, **entry: str) -> tuple[str, ...]:
+def at(stage: Stage, protocol: str, **entry: str | int) -> tuple[str, ...]:
     """Flags that name a model at this server, asked over this protocol."""
     address = stage.server.url if protocol == "anthropic" else f"{stage.server.url}/v1"
     models = {"mine/claude-sonnet-5-5": {"base_url": address, "protocol": protocol, **entry}}
@@ -38,7 +38,8 @@ def results_of(done: bytes) -> tuple[list[Frame], Frame]:
 def test_a_figure_that_nobody_told_is_marked_wherever_it_stands(serve: Serve, protocol: str) -> None:
     """In the result, in the turn's usage, and in the file; and the next run, whose figures are told, is not marked."""
     stage = serve(apply_oddities(Say.of("One."), ["no_usage"]), Say.of("Two.", usage=USAGE))
-    flags = ("--output-format=stream-json", "--verbose", "--include-partial-messages", *at(stage, protocol))
+    flags = ("--output-format=stream-json", "--verbose", "--include-partial-messages")
+    flags += at(stage, protocol, input_usd=2, output_usd=10)
     told, result = results_of(stage.run("-p", "one", *flags).stdout)
     assert (result["estimated"], result["usage"]["estimated"]) == (True, True)
     assert result["usage"]["input_tokens"] > 0
