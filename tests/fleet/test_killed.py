@@ -157,7 +157,7 @@ def test_a_killed_worker_s_tasks_and_money_go_to_the_others(model_server: LiveSe
 
     def kill_worker(process: subprocess.Popen[str], ended: int) -> None:
         alive = [child for child in children(process.pid) if child not in killed]
-        if ended in (5, 20, 35) and alive:
+        if ended in (5, 20) and alive:  # a task that three workers died of is given up
             killed.append(alive[0])
             os.kill(alive[0], signal.SIGKILL)
 

@@ -210,8 +210,8 @@ class Disturber:
 
     @property
     def _last_line(self) -> str:
-        """The keys of a dialog, or the status line."""
-        return ([line for line in self.person.screen if line] or [""])[-1]
+        """The keys of a dialog, or the status line. Below the keys is what was typed and is no answer."""
+        return ([line for line in self.person.screen if line and not line.startswith("Input: ")] or [""])[-1]
 
     def _type(self, keys: str) -> None:
         self._note(f"type {keys!r}")
