@@ -128,6 +128,7 @@ class Worker:
         self.running: dict[str, RunningTask] = {}  # by task
         self.spent = 0  # by the tasks that have ended, as their results say
         self.share = 0.0
+        self.has_ended = False  # it gets no more tasks
 
 
 class WorkerPool:
@@ -222,9 +223,10 @@ class WorkerPool:
     async def _choose_worker(self) -> Worker:
         """The one with the fewest tasks. Starts as many as there should be."""
         async with self._starting:
-            if len(self._workers) < self._processes:
+            if len([one for one in self._workers.values() if not one.has_ended]) < self._processes:
                 await self._start()
-            return min(self._workers.values(), key=lambda worker: len(worker.running))
+            alive = [one for one in self._workers.values() if not one.has_ended]
+            return min(alive, key=lambda worker: len(worker.running))
 
     async def _start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -309,6 +311,7 @@ class WorkerPool:
 
     async def _bury(self, worker: Worker) -> None:
         """The worker has ended: its money returns, but for what its journals show as spent, or as on its way."""
+        worker.has_ended = True
         await asyncio.to_thread(worker.process.wait)
         spent, unknown = worker.spent, 0
         stored = dict(find_stored_sessions(self._folder)) if worker.running else {}
