@@ -38,7 +38,7 @@ def results_of(done: bytes) -> tuple[list[Frame], Frame]:
 def test_a_figure_that_nobody_told_is_marked_wherever_it_stands(serve: Serve, protocol: str) -> None:
     """In the result, in the turn's usage, and in the file; and the next run, whose figures are told, is not marked."""
     stage = serve(apply_oddities(Say.of("One."), ["no_usage"]), Say.of("Two.", usage=USAGE))
-    flags = ("--output-format=stream-json", "--verbose", "--include-partial-messages")
+    flags: tuple[str, ...] = ("--output-format=stream-json", "--verbose", "--include-partial-messages")
     flags += at(stage, protocol, input_usd=2, output_usd=10)
     told, result = results_of(stage.run("-p", "one", *flags).stdout)
     assert (result["estimated"], result["usage"]["estimated"]) == (True, True)
