@@ -80,6 +80,7 @@ def test_a_task_works_in_a_clone_and_leaves_a_diff(serve: Serve, repository: Pat
     assert re.sub(r"\$[\d.]+", "$", out).splitlines() == [
         "2 of 2 tasks done, $, 1 failed. Results: out/results.jsonl",
         "  check failed: 1",
+        "  task 'old': the check ended with exit code 7",
         "To run failed tasks again, add '--retry-failed'.",
     ]
     found = results(stage)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 from statistics import median
+from urllib.parse import quote
 
 from mainspring.core.value import Bundle
 from mainspring.fleet.checks import CHECKS
@@ -317,6 +318,4 @@ def make_task_table(results: Sequence[TaskResult], base: Path, folder: Path) -> 
 
 
 def link(file: Path, base: Path, name: str) -> str:
-    from urllib.parse import quote
-
     return f'<a href="{quote(os.path.relpath(file, base))}">{name}</a>'

@@ -203,7 +203,7 @@ def mirror(address: str, ref: str | None, folder: Path) -> str:
     """Our copy of a repository on another machine: fetched once, and again for a ref that it does not have yet."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:16]}.git"
-    with locked(folder / f"{place.name}.lock"):
+    with hold_lock(folder / f"{place.name}.lock"):
         if not place.is_dir():
             unfinished = place.with_suffix(UNFINISHED)
             remove_tree(unfinished)
@@ -215,7 +215,7 @@ def mirror(address: str, ref: str | None, folder: Path) -> str:
 
 
 @contextmanager
-def locked(file: Path) -> Generator[None]:
+def hold_lock(file: Path) -> Generator[None]:
     """One thread of one process at a time."""
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -29,6 +29,7 @@ from mainspring.fleet.command_agent import CommandAgent
 from mainspring.fleet.fleet import Fleet, FleetStats
 from mainspring.fleet.report import (
     OK,
+    describe_failure,
     export_report,
     format_report,
     format_seconds,
@@ -46,13 +47,14 @@ PROGRESS = "progress.json"  # of the fleet that runs, for `fleet status`
 EACH = 0.5  # seconds between two looks
 LINE_EACH = 30.0  # seconds between two lines, without a terminal
 BAR = 20  # columns
+MOST_REASONS = 3  # failed tasks whose reason is printed at the end; 'fleet report' has them all
 STOPPED = {
     "drain": "Stopped before all tasks were done.",
     "budget_usd": "The budget is spent: raise '--max-budget-usd' to continue.",
 }
 
 
-class Progress(Bundle, frozen=True):
+class FleetProgress(Bundle, frozen=True):
     """How far a fleet is."""
 
     total: int
@@ -171,13 +173,13 @@ class FleetCommand:
     # --- progress ---
 
     @property
-    def _progress(self) -> Progress:
+    def _progress(self) -> FleetProgress:
         stats = self._fleet.stats
         before = self._before or stats
         results = [one for name, one in self._fleet.results.items() if name in self._ids]
         failed = Counter([outcome_of(one) for one in results if outcome_of(one) != OK])
         budget = self._fleet.budget
-        return Progress(
+        return FleetProgress(
             len(self._tasks),
             len(results),
             tuple(failed.most_common()),
@@ -212,6 +214,9 @@ class FleetCommand:
         print(f"{words}, {failed:,} failed." if failed else f"{words}.", f"Results: {self._out / RESULTS}")
         for name, count in progress.failed:
             print(f"  {name}: {count:,}")
+        results = [one for name, one in self._fleet.results.items() if name in self._ids]
+        for one in [one for one in results if outcome_of(one) != OK][:MOST_REASONS]:
+            print(f"  task '{one.id}': {describe_failure(one)}")
         if failed:
             print("To run failed tasks again, add '--retry-failed'.")
         if progress.left:
@@ -225,7 +230,7 @@ class PlainLines:
     def __init__(self) -> None:
         self._shown_at = 0.0
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: FleetProgress) -> None:
         if progress.seconds - self._shown_at >= LINE_EACH:
             self._shown_at = progress.seconds
             print(format_progress(progress), file=sys.stderr, flush=True)
@@ -240,7 +245,7 @@ class PlainLines:
 class TerminalLine:
     """One line at the bottom, drawn again and again."""
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: FleetProgress) -> None:
         columns = shutil.get_terminal_size().columns
         self._write(f"\r\x1b[K{truncate(format_progress(progress, bar=True), columns - 1)}")
 
@@ -255,7 +260,7 @@ class TerminalLine:
             os.write(2, text.encode())  # standard error would remove the control characters
 
 
-def format_progress(progress: Progress, *, bar: bool = False) -> str:
+def format_progress(progress: FleetProgress, *, bar: bool = False) -> str:
     full = BAR * progress.done // max(1, progress.total)
     money = format_usd(progress.cost_usd)
     if progress.budget_usd is not None:
@@ -281,7 +286,7 @@ def status(args: Namespace) -> int:
     progress = read_progress(out)
     latest, _ = read_results(out)
     if progress is None:
-        progress = Progress(len(latest), len(latest), cost_usd=sum([one.cost_usd for one in latest.values()]))
+        progress = FleetProgress(len(latest), len(latest), cost_usd=sum([one.cost_usd for one in latest.values()]))
     running = is_running(out)
     if args.json:
         print(msgspec.json.encode({**msgspec.to_builtins(progress), "is_running": running}).decode())
@@ -327,9 +332,9 @@ def read_results(out: Path) -> tuple[dict[str, TaskResult], float]:
     return {one.id: one for one in every}, sum([one.cost_usd for one in every])
 
 
-def read_progress(out: Path) -> Progress | None:
+def read_progress(out: Path) -> FleetProgress | None:
     try:
-        return msgspec.json.decode((out / PROGRESS).read_bytes(), type=Progress)
+        return msgspec.json.decode((out / PROGRESS).read_bytes(), type=FleetProgress)
     except (OSError, msgspec.MsgspecError):
         return None
 
